@@ -27,7 +27,7 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
     NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
-    WithinError, WorkerRecord, Write,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -75,6 +75,7 @@ mod pooler;
 mod queue;
 mod read;
 mod retry;
+mod room;
 mod row;
 mod scan;
 mod schedule;
@@ -290,6 +291,10 @@ impl Store for PostgresStore {
 
     async fn running_in(&self, name: &str, at_most: u32) -> Result<u32, DatabaseError> {
         read_call!(self, "count the running runs of a queue", connection => queue::running_in(connection, &self.sql, name, at_most))
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        read_call!(self, "count the waiting runs of a queue", connection => room::waiting_in(connection, &self.sql, place))
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {

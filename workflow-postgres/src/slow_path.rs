@@ -11,10 +11,10 @@ use workflow_engine::model::{
     RunId, RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun, FoundSingle,
     GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates,
-    RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace, Write, apply,
 };
 
 use super::context::{Context, Memory};
@@ -24,7 +24,7 @@ use super::ownership::Workers;
 use super::sql::Sql;
 use super::{
     attempt, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit, line_rate,
-    ownerless, pause, queue, read, retry, schedule, seat, signal, single, start,
+    ownerless, pause, queue, read, retry, room, schedule, seat, signal, single, start,
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
@@ -98,8 +98,24 @@ impl BatchTarget for SlowPath<'_> {
         schedule::delete(self.connection, self.sql, names).await
     }
 
-    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), Failure> {
-        start::free_keys(self.connection, self.sql, runs).await
+    async fn free_keys(&mut self, runs: &[&NewRun], unless_bounded: &BTreeSet<&str>) -> Result<(), Failure> {
+        start::free_keys(self.connection, self.sql, runs, unless_bounded).await
+    }
+
+    async fn insert_unbounded_runs(&mut self, runs: &[&NewRun]) -> Result<Option<Vec<StartOutcome>>, Failure> {
+        start::start_unbounded(self.connection, self.sql, self.clock, runs).await
+    }
+
+    async fn lock_bounds(&mut self, queues: &BTreeSet<&str>, waits: bool) -> Result<Bounds, Failure> {
+        room::lock(self.connection, self.sql, self.key_lock, queues, waits).await
+    }
+
+    async fn find_started(&mut self, runs: &[&NewRun]) -> Result<HashMap<usize, StartOutcome>, Failure> {
+        start::find_started(self.connection, self.sql, runs).await
+    }
+
+    async fn count_waiting(&mut self, places: &[WaitingPlace<'_>]) -> Result<Vec<u32>, Failure> {
+        room::count(self.connection, self.sql, places).await
     }
 
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, Failure> {

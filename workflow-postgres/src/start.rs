@@ -1,6 +1,6 @@
 //! Starts of runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use sqlx::postgres::PgArguments;
@@ -14,14 +14,21 @@ use workflow_engine::store::{ClaimRequest, ClaimedRun, StartOutcome};
 use super::error::Failure;
 use super::parts::Parts;
 use super::sql::Sql;
-use super::{lanes, row};
+use super::{lanes, room, row};
 
-/// Takes the keys of these starts away from failed and canceled runs.
-pub(super) async fn free_keys(connection: &mut PgConnection, sql: &Sql, runs: &[&NewRun]) -> Result<(), Failure> {
+/// Takes the keys of these starts away from failed and canceled runs, unless one of these queues
+/// has bounds.
+pub(super) async fn free_keys(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    runs: &[&NewRun],
+    unless_bounded: &BTreeSet<&str>,
+) -> Result<(), Failure> {
     let runs = in_order_of_keys(runs);
     let query = sql.free_keys.query().bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>());
     let query = query.bind(runs.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>());
-    query.bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>()).execute(connection).await?;
+    let query = query.bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>());
+    query.bind(unless_bounded.iter().copied().collect::<Vec<_>>()).execute(connection).await?;
     Ok(())
 }
 
@@ -33,18 +40,41 @@ pub(super) async fn start(
     clock: &Clock,
     runs: &[&NewRun],
 ) -> Result<Vec<StartOutcome>, Failure> {
-    let all_are_new = insert(&mut *connection, sql, clock, runs).await?;
+    let all_are_new = insert(&mut *connection, sql, clock, (runs, false)).await?.ok_or_else(Failure::missing_lane)?;
     outcomes(connection, sql, clock, (runs, all_are_new)).await
 }
 
-/// Inserts those of these runs whose id and key are free. Returns whether all were.
-async fn insert(connection: &mut PgConnection, sql: &Sql, clock: &Clock, runs: &[&NewRun]) -> Result<bool, Failure> {
-    let query = sql.parts(Parts::START_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
-    let row = bind(query, &in_order_of_keys(runs), None)?.fetch_one(connection).await?;
-    if !row.try_get::<bool, _>("laned")? {
-        return Err(Failure::missing_lane());
+/// Starts runs as [`start`] does, unless a queue of theirs has bounds: changes nothing then and
+/// returns `None`.
+pub(super) async fn start_unbounded(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    runs: &[&NewRun],
+) -> Result<Option<Vec<StartOutcome>>, Failure> {
+    let queues = runs.iter().map(|run| run.lane.queue.as_str()).collect();
+    match insert(&mut *connection, sql, clock, (runs, true)).await? {
+        Some(all_are_new) => outcomes(connection, sql, clock, (runs, all_are_new)).await.map(Some),
+        None if room::is_bounded(connection, sql, &queues).await? => Ok(None),
+        None => Err(Failure::missing_lane()),
     }
-    Ok(row.try_get::<Option<Vec<Uuid>>, _>("started")?.is_none())
+}
+
+/// Inserts those of these runs whose id and key are free. Returns whether all were. Changes nothing
+/// and returns `None` if the lane of a run has no row, or if a run that asks for room has to ask
+/// elsewhere.
+async fn insert(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    (runs, asks): (&[&NewRun], bool),
+) -> Result<Option<bool>, Failure> {
+    let query = sql.parts(Parts::START_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
+    let row = bind(query, (&in_order_of_keys(runs), asks), None)?.fetch_one(connection).await?;
+    if !row.try_get::<bool, _>("laned")? {
+        return Ok(None);
+    }
+    Ok(Some(row.try_get::<Option<Vec<Uuid>>, _>("started")?.is_none()))
 }
 
 /// Returns the outcomes of these starts, in order. The statement itself only says whether all runs
@@ -67,7 +97,7 @@ pub(super) async fn outcomes(
         if missing.is_empty() {
             break;
         }
-        insert(&mut *connection, sql, clock, &missing).await?;
+        insert(&mut *connection, sql, clock, (&missing, false)).await?;
         found = find_started(&mut *connection, sql, runs).await?;
     }
     // A run may be missing: this transaction has a snapshot of its own.
@@ -129,11 +159,11 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
     (run.rank().order_at(deadline_at.map_or(now, |deadline| deadline.min(now))), claimed)
 }
 
-/// Binds runs as `find_lanes.sql` and `start_runs.sql` take them. `claim` says which of them, in
-/// this order, a claim of the batch takes.
+/// Binds runs as `find_lanes.sql` and `start_runs.sql` take them, and whether they ask for room.
+/// `claim` says which of them, in this order, a claim of the batch takes.
 pub(super) fn bind<'q>(
     query: Query<'q, Postgres, PgArguments>,
-    runs: &[&NewRun],
+    (runs, asks): (&[&NewRun], bool),
     claim: Option<(&ClaimRequest, &[bool])>,
 ) -> Result<Query<'q, Postgres, PgArguments>, Failure> {
     let (start_at, start_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(Some(run.start))).unzip();
@@ -147,6 +177,7 @@ pub(super) fn bind<'q>(
         .bind(lanes.iter().map(|(lane, _)| lane.workflow.as_str()).collect::<Vec<_>>())
         .bind(lanes.iter().map(|(lane, _)| lane.version.as_str()).collect::<Vec<_>>())
         .bind(lanes.iter().map(|(_, gate)| *gate).collect::<Vec<_>>())
+        .bind(asks)
         .bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
         .bind(numbers)
@@ -168,8 +199,8 @@ pub(super) fn bind<'q>(
     Ok(query)
 }
 
-/// Finds the outcomes of starts, by their indexes.
-async fn find_started(
+/// Finds the outcomes of starts whose runs exist, by their indexes.
+pub(super) async fn find_started(
     connection: &mut PgConnection,
     sql: &Sql,
     runs: &[&NewRun],

@@ -31,6 +31,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "copy_history",
         "count_behind",
         "count_running",
+        "count_waiting",
         "delete_received_signals",
         "delete_runs",
         "delete_steps",

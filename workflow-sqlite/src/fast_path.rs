@@ -3,10 +3,10 @@
 //! database's thread instead of one per statement. Each round trip schedules two threads.
 //!
 //! The script applies all writes as if every claim held and every lane had a row, and checks the
-//! claims too. If a claim does not hold, or a lane is missing, the transaction is rolled back and
-//! the batch takes the slow path. A single attempt or
-//! end is one statement that checks its claim itself. So it needs neither `BEGIN` nor `COMMIT`, and
-//! one round trip.
+//! claims too. If a claim does not hold, a lane is missing or the queue of a new run has bounds,
+//! the transaction is rolled back and the batch takes the slow path. A single attempt or end is one
+//! statement that checks its claim itself. So it needs neither `BEGIN` nor `COMMIT`, and one round
+//! trip.
 
 use std::cell::Cell;
 
@@ -67,8 +67,9 @@ pub(super) enum Fast {
     Done(Vec<Outcome>),
     /// The batch needs the slow path. Nothing was sent.
     NotApplicable,
-    /// A claim does not hold, the fence cache was old, or the lane of a new run has no row. Nothing
-    /// was changed, but a transaction may be open, which must be rolled back.
+    /// A claim does not hold, the fence cache was old, or the lane of a new run has no row or its
+    /// queue has bounds. Nothing was changed, but a transaction may be open, which must be rolled
+    /// back.
     Refused,
 }
 
@@ -213,8 +214,8 @@ impl<'a> FastBatch<'a> {
     }
 
     /// Begins a transaction and applies the batch. Returns `None` if a claim does not hold, if the
-    /// cache turned out to be old, or if the lane of a new run has no row. The transaction must
-    /// then be rolled back.
+    /// cache turned out to be old, or if the lane of a new run has no row or its queue has bounds.
+    /// The transaction must then be rolled back.
     async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, DatabaseError> {
         let script = self.script();
         let parameters = self.parameters(script)?;

@@ -12,7 +12,7 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
     Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreOptions,
-    WaitingApproval, WithinError, WorkerRecord, Write,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -58,6 +58,7 @@ mod pool;
 mod queue;
 mod read;
 mod retry;
+mod room;
 mod row;
 mod rows;
 mod scan;
@@ -254,6 +255,10 @@ impl Store for SqliteStore {
 
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
         within_deadline("count the running runs of a queue", queue::running_in(&self.database, queue, at_most)).await
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        within_deadline("count the waiting runs of a queue", room::waiting_in(&self.database, place)).await
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {

@@ -11,10 +11,10 @@ use workflow_engine::model::{
     RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DatabaseError, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun,
     FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
-    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace, Write, apply,
 };
 
 use super::database::Database;
@@ -22,7 +22,7 @@ use super::error::During;
 use super::writer::WriterGuard;
 use super::{
     attempt, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit, line_rate,
-    ownerless, pause, queue, retry, schedule, seat, signal, single, start,
+    ownerless, pause, queue, retry, room, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
@@ -73,8 +73,25 @@ impl BatchTarget for SlowPath<'_> {
         schedule::delete(self.connection, names).await
     }
 
-    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), DatabaseError> {
-        start::free_keys(self.connection, runs).await
+    async fn free_keys(&mut self, runs: &[&NewRun], unless_bounded: &BTreeSet<&str>) -> Result<(), DatabaseError> {
+        start::free_keys(self.connection, runs, unless_bounded).await
+    }
+
+    async fn insert_unbounded_runs(&mut self, runs: &[&NewRun]) -> Result<Option<Vec<StartOutcome>>, DatabaseError> {
+        start::start_unbounded(self.connection, runs, self.now).await
+    }
+
+    async fn lock_bounds(&mut self, queues: &BTreeSet<&str>, _: bool) -> Result<Bounds, DatabaseError> {
+        room::read_bounds(self.connection, queues).await
+    }
+
+    async fn find_started(&mut self, runs: &[&NewRun]) -> Result<HashMap<usize, StartOutcome>, DatabaseError> {
+        let found = start::find(self.connection, runs).await?;
+        Ok((0..).zip(found).filter_map(|(place, outcome)| Some((place, outcome?))).collect())
+    }
+
+    async fn count_waiting(&mut self, places: &[WaitingPlace<'_>]) -> Result<Vec<u32>, DatabaseError> {
+        room::count(self.connection, places).await
     }
 
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, DatabaseError> {

@@ -120,6 +120,8 @@ statements! {
     CONTINUE_RUNS = "continue_runs.sql";
     COUNT_BEHIND = "count_behind.sql";
     COUNT_RUNNING = "count_running.sql";
+    COUNT_WAITING = "count_waiting.sql";
+    COUNT_WAITING_BEHIND = "count_waiting_behind.sql";
     END_TURNS = "end_turns.sql";
     FIND_DUE_GATES = "find_due_gates.sql";
     FIND_LAPSED_GATES = "find_lapsed_gates.sql";
@@ -191,6 +193,7 @@ statements! {
     PARK_RUNS = "park_runs.sql";
     PAUSE_QUEUE = "pause_queue.sql";
     PAUSE_RUN = "pause_run.sql";
+    READ_BOUNDS = "read_bounds.sql";
     #[cfg(test)]
     READ_CLAIMED = "read_claimed.sql";
     READ_DATA_VERSION = "read_data_version.sql";

@@ -9,7 +9,7 @@ use workflow_engine::model::{Lane, NewRun, RunId, Timestamp};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Outcomes, StartOutcome, Write};
 
 use super::error::During;
-use super::{gate, row, sql};
+use super::{gate, room, row, sql};
 
 const OPERATION: &str = "start runs";
 
@@ -31,6 +31,7 @@ struct NewRow<'a>(
     &'a str,
     i16,
     &'a str,
+    bool,
 );
 
 /// The starts of a batch.
@@ -54,11 +55,11 @@ impl<'a> Starts<'a> {
     /// without any.
     pub(super) fn rows(&self, now: Timestamp) -> Result<Option<String>, DatabaseError> {
         let first = first_of_each(&self.runs);
-        if first.is_empty() { Ok(None) } else { rows_of(&first, now).map(Some) }
+        if first.is_empty() { Ok(None) } else { rows_of(&first, now, true).map(Some) }
     }
 
     /// Sets the outcome of each start after this number of rows was inserted. Returns `false` if
-    /// the lane of a run has no row.
+    /// the lane of a run has no row, or its queue has bounds.
     pub(super) async fn tell(
         self,
         connection: &mut SqliteConnection,
@@ -73,11 +74,17 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Takes the keys of these starts away from failed and canceled runs.
-pub(super) async fn free_keys(connection: &mut SqliteConnection, runs: &[&NewRun]) -> Result<(), DatabaseError> {
+/// Takes the keys of these starts away from failed and canceled runs, unless one of these queues
+/// has bounds.
+pub(super) async fn free_keys(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    unless_bounded: &BTreeSet<&str>,
+) -> Result<(), DatabaseError> {
     const OPERATION: &str = "free the keys of failed runs";
     let rows: Vec<_> = runs.iter().map(|run| (&run.lane.workflow, &run.key, run.id)).collect();
     let query = sqlx::query(sql::FREE_KEYS).bind(serde_json::to_string(&rows).during(OPERATION)?);
+    let query = query.bind(serde_json::to_string(unless_bounded).during(OPERATION)?);
     query.execute(connection).await.during(OPERATION)?;
     Ok(())
 }
@@ -90,15 +97,43 @@ pub(super) async fn start(
     runs: &[&NewRun],
     now: Timestamp,
 ) -> Result<Vec<StartOutcome>, DatabaseError> {
-    let rows = rows_of(&first_of_each(runs), now)?;
+    start_asking(connection, (runs, false), now).await?.ok_or_else(vanished)
+}
+
+/// Starts runs as [`start`] does, unless a queue of theirs has bounds: may start some then, and
+/// returns `None`.
+pub(super) async fn start_unbounded(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    now: Timestamp,
+) -> Result<Option<Vec<StartOutcome>>, DatabaseError> {
+    start_asking(connection, (runs, true), now).await
+}
+
+async fn start_asking(
+    connection: &mut SqliteConnection,
+    (runs, asks): (&[&NewRun], bool),
+    now: Timestamp,
+) -> Result<Option<Vec<StartOutcome>>, DatabaseError> {
+    let rows = rows_of(&first_of_each(runs), now, asks)?;
     let inserted = insert(&mut *connection, &rows, now).await?;
-    if let Some(outcomes) = outcomes_of(&mut *connection, runs, inserted).await? {
+    let outcomes = outcomes_of(&mut *connection, runs, inserted).await?;
+    // A run that keeps its key only because the queue has bounds is not the answer.
+    let is_answer = !asks || inserted == runs.len() as u64 || !runs.iter().any(|run| run.may_take_key());
+    if outcomes.is_some() && is_answer {
+        return Ok(outcomes);
+    }
+    let queues = runs.iter().map(|run| run.lane.queue.as_str()).collect();
+    if asks && !room::read_bounds(&mut *connection, &queues).await?.limits.is_empty() {
+        return Ok(None);
+    }
+    if outcomes.is_some() {
         return Ok(outcomes);
     }
     insert_lanes(&mut *connection, runs.iter().map(|run| &run.lane)).await?;
     gate::insert(&mut *connection, runs).await?;
     let inserted = inserted + insert(&mut *connection, &rows, now).await?;
-    outcomes_of(connection, runs, inserted).await?.ok_or_else(vanished)
+    outcomes_of(connection, runs, inserted).await?.ok_or_else(vanished).map(Some)
 }
 
 /// Inserts those of these lanes that have no row.
@@ -114,7 +149,8 @@ pub(super) async fn insert_lanes(
 }
 
 /// Returns the outcome of each start, in their order, after this number of rows was inserted;
-/// `None` if a run was neither inserted nor found, because its lane has no row.
+/// `None` if a run was neither inserted nor found, because its lane has no row or its queue has
+/// bounds.
 async fn outcomes_of(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],
@@ -145,15 +181,15 @@ async fn insert(connection: &mut SqliteConnection, rows: &str, now: Timestamp) -
     Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
-/// Returns runs as `insert_runs.sql` takes them.
-fn rows_of(runs: &[&NewRun], now: Timestamp) -> Result<String, DatabaseError> {
-    let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now)).collect::<Result<_, _>>()?;
+/// Returns runs as `insert_runs.sql` takes them, and whether they ask for room.
+fn rows_of(runs: &[&NewRun], now: Timestamp, asks: bool) -> Result<String, DatabaseError> {
+    let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now, asks)).collect::<Result<_, _>>()?;
     serde_json::to_string(&rows).during(OPERATION)
 }
 
 /// Returns the row of a run. The run is due at its start, but also at its deadline, because a
 /// worker must fail it then.
-fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, DatabaseError> {
+fn new_row(run: &NewRun, now: Timestamp, asks: bool) -> Result<NewRow<'_>, DatabaseError> {
     let start = run.start.resolve(now);
     let deadline = run.deadline.map(|deadline| deadline.resolve(now));
     let due = deadline.map_or(start, |deadline| deadline.min(start));
@@ -176,13 +212,17 @@ fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, DatabaseError> {
         &run.input,
         run.rank().number(),
         run.gate.as_deref().unwrap_or_default(),
+        asks,
     ))
 }
 
 /// Finds the outcome of each start, in their order; `None` for a run that is not found. A run with
 /// the id of a start is the started run: this commit inserted it, or an earlier commit whose reply
 /// was lost.
-async fn find(connection: &mut SqliteConnection, runs: &[&NewRun]) -> Result<Vec<Option<StartOutcome>>, DatabaseError> {
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+) -> Result<Vec<Option<StartOutcome>>, DatabaseError> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }

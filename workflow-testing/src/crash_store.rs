@@ -9,7 +9,7 @@ use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, Se
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
     NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WithinError, WorkerRecord, Write,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -110,6 +110,10 @@ impl Store for CrashStore {
 
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
         self.inner.running_in(queue, at_most).await
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        self.inner.waiting_in(place).await
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {

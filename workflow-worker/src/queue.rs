@@ -44,6 +44,24 @@ impl Queue {
         self
     }
 
+    /// Refuses starts once this number of runs of the queue waits and has not begun, over all
+    /// clients of the database: see [`QueueLimits::max_waiting`]. A start beyond it fails with
+    /// [`ClientError::QueueFull`](workflow_sdk::ClientError::QueueFull). Default: any number. 0
+    /// takes no start.
+    ///
+    /// ```
+    /// use workflow_worker::{GateLimits, Queue};
+    ///
+    /// // At most 10,000 imports wait, and at most 100 of one account.
+    /// let of_account = GateLimits::none().max_waiting(100);
+    /// let imports = Queue::new("imports").max_waiting(10_000).per_gate(of_account);
+    /// # let _ = imports;
+    /// ```
+    pub fn max_waiting(mut self, runs: u32) -> Self {
+        self.limits = self.limits.max_waiting(runs);
+        self
+    }
+
     /// Sets the limits of each gate of the queue: see [`Start::gate`](workflow_sdk::Start::gate).
     /// Default: none.
     ///

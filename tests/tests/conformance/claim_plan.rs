@@ -4,7 +4,7 @@ use workflow_tests::builders::{CLOCK_START, claim_by};
 use workflow_tests::{Database, Fixture, RawConnection};
 
 /// The number of runs of each kind that a claim must not read.
-const CROWD: i64 = 100_000;
+pub(crate) const CROWD: i64 = 100_000;
 /// The number of due runs.
 const DUE: usize = 50;
 /// The number of runs that one claim takes.
@@ -39,7 +39,14 @@ pub async fn a_claim_reads_only_due_runs(fixture: Fixture) {
     }
 }
 
-async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &str, workflow: &str, due_in: i64) {
+pub(crate) async fn insert(
+    fixture: &Fixture,
+    raw: &mut RawConnection,
+    from: i64,
+    status: &str,
+    workflow: &str,
+    due_in: i64,
+) {
     let due = CLOCK_START.as_micros() + due_in;
     let to = from + CROWD - 1;
     let (id, series) = match fixture.database {
@@ -58,15 +65,17 @@ async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &
          ON CONFLICT DO NOTHING"
     ))
     .await;
-    let lane = format!("(SELECT id FROM workflow_lanes WHERE workflow_name = '{workflow}')");
+    let lane = format!("(SELECT min(id) FROM workflow_lanes WHERE workflow_name = '{workflow}')");
+    // A parked run has begun.
+    let rank = if status == "parked" { 0 } else { 3 };
     raw.execute(format!(
-        "INSERT INTO workflow_runs (id, workflow_name, lane_id, status, input, available_at, created_at) \
-         {series} SELECT {id}, '{workflow}', {lane}, '{status}', 'null', {due} + i, {due} FROM n"
+        "INSERT INTO workflow_runs (id, workflow_name, lane_id, status, input, available_at, created_at, rank) \
+         {series} SELECT {id}, '{workflow}', {lane}, '{status}', 'null', {due} + i, {due}, {rank} FROM n"
     ))
     .await;
 }
 
-fn statement(database: &str, file: &str) -> String {
+pub(crate) fn statement(database: &str, file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../workflow-{database}/src/sql")).join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -141,7 +150,7 @@ async fn postgres_plans(raw: &mut RawConnection) {
 }
 
 /// Returns the number of pages of a line such as `Buffers: shared hit=95 read=3 dirtied=12`.
-fn pages(line: &str) -> i64 {
+pub(crate) fn pages(line: &str) -> i64 {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("hit=").or_else(|| word.strip_prefix("read=")))
         .map(|number| number.parse::<i64>().expect("a number of pages"))

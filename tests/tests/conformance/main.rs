@@ -35,6 +35,8 @@ mod queue;
 mod read;
 mod release_unknown;
 mod retry;
+mod room;
+mod room_plan;
 mod schedule;
 mod signal;
 mod single;
@@ -109,6 +111,17 @@ workflow_tests::cases! {
         full_claims_of_a_backlog_do_not_pass_over_another_priority,
         a_priority_counts_within_its_lane,
         a_run_claimed_in_its_batch_has_begun,
+    }
+    room {
+        starts_beyond_a_bound_are_refused_and_write_nothing,
+        a_changed_bound_holds_at_the_next_start,
+        a_start_whose_run_exists_is_not_refused,
+        a_refused_start_takes_no_key_from_a_failed_run,
+        each_gate_has_a_bound_of_its_own_beside_that_of_its_queue,
+        only_runs_that_wait_and_have_not_begun_count,
+        what_was_accepted_goes_on_in_a_full_queue,
+        a_single_start_finds_its_run_before_it_asks_for_room,
+        concurrent_starts_never_exceed_a_bound,
     }
     queue {
         the_record_of_a_queue_tells_what_was_declared_set_and_paused,
@@ -494,6 +507,9 @@ workflow_tests::cases! {
     }
     claim_plan {
         a_claim_reads_only_due_runs: "it checks the plans of SQL statements",
+    }
+    room_plan {
+        a_count_of_waiting_runs_reads_no_further_than_its_bound: "it checks the plans of SQL statements",
     }
 }
 

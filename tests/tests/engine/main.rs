@@ -43,6 +43,7 @@ mod preflight;
 mod queues;
 mod refusals;
 mod retry;
+mod rooms;
 mod saga;
 mod schedule_changes;
 mod schedules;
@@ -203,6 +204,13 @@ workflow_tests::cases! {
         a_parent_and_its_child_in_a_queue_with_one_slot_both_end,
         a_start_is_explained_before_it_is_made,
         names_of_queues_are_checked,
+    }
+    rooms {
+        a_full_queue_refuses_starts_until_a_worker_has_begun_some,
+        a_bound_that_an_operator_sets_holds_for_every_client_at_once,
+        processes_that_start_at_once_never_exceed_a_bound,
+        children_of_a_run_start_in_a_full_queue,
+        a_transaction_counts_its_own_starts,
     }
     step_limits {
         the_limit_of_steps_holds_over_workers,

@@ -11,7 +11,7 @@ use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, Se
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
     NextDue, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WithinError, WorkerRecord, Write,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -315,6 +315,10 @@ impl Store for Wire {
 
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
         self.call("running in a queue", self.inner.running_in(queue, at_most), quiet).await
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        self.call("waiting in a queue", self.inner.waiting_in(place), quiet).await
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {

@@ -58,7 +58,7 @@ pub use name::{
 };
 pub use payload_codec::{CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace};
 pub use priority::{Priority, Rank};
-pub use queue::{GateLimits, QueueChange, QueueLimits, QueuePause, QueueRecord};
+pub use queue::{FullQueue, GateLimits, QueueChange, QueueLimits, QueuePause, QueueRecord};
 pub use rate::{InvalidRate, Rate};
 pub use retry::Retry;
 pub use run::{KeyReuse, Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};

@@ -17,13 +17,17 @@ pub struct QueueLimits {
     /// The limits of each gate of the queue.
     #[serde(default, skip_serializing_if = "GateLimits::is_none")]
     pub per_gate: GateLimits,
+    /// The largest number of runs of the queue that wait and have not begun. A start beyond it is
+    /// refused with [`FullQueue`]. `None`: any number; 0: no start is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_waiting: Option<u32>,
 }
 
 impl QueueLimits {
     /// No limits.
     #[must_use]
     pub const fn none() -> Self {
-        Self { concurrency: None, rate: None, per_gate: GateLimits::none() }
+        Self { concurrency: None, rate: None, per_gate: GateLimits::none(), max_waiting: None }
     }
 
     /// Sets the [`concurrency`](QueueLimits::concurrency).
@@ -36,6 +40,12 @@ impl QueueLimits {
     #[must_use]
     pub const fn rate(self, rate: Rate) -> Self {
         Self { rate: Some(rate), ..self }
+    }
+
+    /// Sets the [`max_waiting`](QueueLimits::max_waiting).
+    #[must_use]
+    pub const fn max_waiting(self, runs: u32) -> Self {
+        Self { max_waiting: Some(runs), ..self }
     }
 
     /// Checks the rates.
@@ -69,13 +79,17 @@ pub struct GateLimits {
     /// How many runs of one gate may begin in a period. `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// The largest number of runs behind one gate that wait and have not begun. A start beyond it
+    /// is refused with [`FullQueue`]. `None`: any number; 0: no start is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_waiting: Option<u32>,
 }
 
 impl GateLimits {
     /// No limits.
     #[must_use]
     pub const fn none() -> Self {
-        Self { concurrency: None, rate: None }
+        Self { concurrency: None, rate: None, max_waiting: None }
     }
 
     /// Sets the [`concurrency`](GateLimits::concurrency).
@@ -90,9 +104,68 @@ impl GateLimits {
         Self { rate: Some(rate), ..self }
     }
 
+    /// Sets the [`max_waiting`](GateLimits::max_waiting).
+    #[must_use]
+    pub const fn max_waiting(self, runs: u32) -> Self {
+        Self { max_waiting: Some(runs), ..self }
+    }
+
+    /// Whether the limits hold runs back that wait, so that claims have to look at them.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn holds_back(self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some()
+    }
+
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_none(&self) -> bool {
         *self == Self::none()
+    }
+}
+
+/// A queue, or a gate of it, that takes no further run: as many runs wait in it as its
+/// [`max_waiting`](QueueLimits::max_waiting) allows. Nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[error("{} takes no further run: {}; {}", self.place(), self.reason(), self.way_out())]
+pub struct FullQueue {
+    /// The name of the queue.
+    pub queue: String,
+    /// The gate that is full. `None`: the queue itself is.
+    pub gate: Option<String>,
+    /// The largest number of waiting runs.
+    pub max_waiting: u32,
+}
+
+impl FullQueue {
+    /// Returns the refusal of a start. For the stores.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(queue: &str, gate: Option<&str>, max_waiting: u32) -> Self {
+        Self { queue: queue.to_owned(), gate: gate.map(str::to_owned), max_waiting }
+    }
+
+    fn place(&self) -> String {
+        match &self.gate {
+            Some(gate) => format!("gate {gate:?} of queue {:?}", self.queue),
+            None => format!("queue {:?}", self.queue),
+        }
+    }
+
+    fn reason(&self) -> String {
+        match self.max_waiting {
+            0 => "its max_waiting is 0".into(),
+            1 => "its max_waiting is 1, and 1 run waits to begin".into(),
+            runs => format!("its max_waiting is {runs}, and {runs} runs wait to begin"),
+        }
+    }
+
+    fn way_out(&self) -> String {
+        let raise = format!("raise the bound with Client::queue({:?}).set_limits(..)", self.queue);
+        match self.max_waiting {
+            0 => raise,
+            _ => format!("start it again when workers have begun some, or {raise}"),
+        }
     }
 }
 
@@ -198,7 +271,7 @@ impl QueueRecord {
     #[doc(hidden)]
     #[must_use]
     pub fn is_gated(&self) -> bool {
-        self.has_gates || !self.limits().per_gate.is_none()
+        self.has_gates || self.limits().per_gate.holds_back()
     }
 
     /// Applies a change.
@@ -258,13 +331,38 @@ mod tests {
     }
 
     #[test]
+    fn claims_do_not_look_at_a_bound_of_waiting_runs() {
+        let mut queue = QueueRecord::new("mail".into());
+        queue.declared = Some(QueueLimits::none().max_waiting(1).per_gate(GateLimits::none().max_waiting(1)));
+        assert!(!queue.is_limited() && !queue.is_gated());
+    }
+
+    #[test]
+    fn a_full_queue_names_the_bound_and_the_way_out() {
+        let full = |gate, max_waiting| FullQueue::new("mail", gate, max_waiting).to_string();
+        assert_eq!(
+            full(None, 100),
+            "queue \"mail\" takes no further run: its max_waiting is 100, and 100 runs wait to begin; start it again \
+             when workers have begun some, or raise the bound with Client::queue(\"mail\").set_limits(..)"
+        );
+        assert_eq!(
+            full(Some("acct-42"), 0),
+            "gate \"acct-42\" of queue \"mail\" takes no further run: its max_waiting is 0; raise the bound with \
+             Client::queue(\"mail\").set_limits(..)"
+        );
+        assert!(full(None, 1).contains("and 1 run waits to begin"));
+    }
+
+    #[test]
     fn limits_are_stored_as_they_are_written() {
         let text = |limits: QueueLimits| serde_json::to_string(&limits).unwrap();
         assert_eq!(text(QueueLimits::none()), "{}");
         assert_eq!(text(QueueLimits::none().concurrency(0)), r#"{"concurrency":0}"#);
         let gates = QueueLimits::none().per_gate(GateLimits::none().concurrency(2));
         assert_eq!(text(gates), r#"{"per_gate":{"concurrency":2}}"#);
-        for limits in [QueueLimits::none(), QueueLimits::none().concurrency(0), gates] {
+        let bounded = QueueLimits::none().per_gate(GateLimits::none().max_waiting(2)).max_waiting(0);
+        assert_eq!(text(bounded), r#"{"per_gate":{"max_waiting":2},"max_waiting":0}"#);
+        for limits in [QueueLimits::none(), QueueLimits::none().concurrency(0), gates, bounded] {
             assert_eq!(serde_json::from_str::<QueueLimits>(&text(limits)).unwrap(), limits);
         }
     }

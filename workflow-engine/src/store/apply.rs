@@ -7,6 +7,7 @@
 mod cancels;
 mod deletions;
 mod events;
+mod room;
 mod rules;
 mod schedules;
 mod seats;
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::faults::planted;
 use crate::model::{AttemptStatus, Claim, Effect, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
 
+use self::room::Meeting;
 use self::seats::Lines;
 use super::attempt_row::AttemptRow;
 use super::batch_target::{BatchTarget, ConsumedSignal, DueRuns};
@@ -104,9 +106,9 @@ struct OpenBatch<'b, T> {
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// Starts the runs of starts, forks and schedules, and returns the forks whose run exists now.
-    /// One call inserts all, because inserts wait for each other's keys and must do so in one
-    /// order. Of two runs with one key, a start's comes before a fork's, and that before a
-    /// schedule's.
+    /// Starts and forks ask for room, because their callers can be told. One call inserts all,
+    /// because inserts wait for each other's keys and must do so in one order. Of two runs with one
+    /// key, a start's comes before a fork's, and that before a schedule's.
     async fn start_runs(&mut self, scheduled: Vec<&'b NewRun>) -> Result<Vec<(usize, &'b ForkWrite)>, T::Error> {
         let SortedBatch { starts, forks, .. } = &self.writes;
         let runs: Vec<&NewRun> = starts
@@ -119,20 +121,18 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
-        let freeing: Vec<&NewRun> = runs.iter().copied().filter(|run| run.may_take_key()).collect();
-        if !freeing.is_empty() {
-            self.target.free_keys(&freeing).await?;
-        }
-        let mut started = self.target.insert_runs(&runs).await?.into_iter();
+        let asking = starts.len() + forks.len();
+        let mut started = self.start_asking(&runs, asking, Meeting::Wait).await?.into_iter();
+        let SortedBatch { starts, forks, .. } = &self.writes;
         for (index, outcome) in starts.indexes().zip(started.by_ref()) {
-            self.outcomes.set(index, Outcome::Started(outcome));
+            self.outcomes.set(index, outcome);
         }
         let mut created = Vec::new();
         for ((index, fork), outcome) in forks.iter().zip(started) {
-            if outcome == StartOutcome::Created {
+            if matches!(outcome, Outcome::Started(StartOutcome::Created)) {
                 created.push((index, fork));
             }
-            self.outcomes.set(index, Outcome::Started(outcome));
+            self.outcomes.set(index, outcome);
         }
         Ok(created)
     }

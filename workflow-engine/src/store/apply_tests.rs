@@ -6,17 +6,17 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{
-    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, ForkWrite,
     FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome,
     ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun,
-    SortedBatch, StartOutcome, StepOf, Write, apply, apply_within,
+    SortedBatch, StartOutcome, StepOf, WaitingPlace, Write, apply, apply_within,
 };
 use crate::model::{
     AcceptedSignal, AttemptStatus, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
     LimitChange, LimitRecord, LimitRule, MovedRun, NewEmission, NewRun, NewSignal, NewSingle, Parent, QueueChange,
-    Rate, RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StepAttempt, StepKind, StoredError,
-    StoredSchedule, Timestamp, WhenTaken, WorkerId,
+    QueueLimits, Rate, RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StepAttempt, StepKind,
+    StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -26,6 +26,8 @@ struct Recorder {
     calls: Vec<String>,
     /// A bug: it answers one run less than it was asked to insert.
     forgets_a_run: bool,
+    /// The bound of each queue.
+    max_waiting: Option<u32>,
     /// The runs whose claims do not hold.
     ended: Vec<RunId>,
     /// The runs that the database does not have.
@@ -124,8 +126,31 @@ impl BatchTarget for Recorder {
         self.note(format!("delete {} schedules", names.len()), ())
     }
 
-    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), MissingOutcome> {
-        self.note(format!("free {} keys", runs.len()), ())
+    async fn free_keys(&mut self, runs: &[&NewRun], unless_bounded: &BTreeSet<&str>) -> Result<(), MissingOutcome> {
+        let unless = if unless_bounded.is_empty() { "" } else { " without bounds" };
+        self.note(format!("free {} keys{unless}", runs.len()), ())
+    }
+
+    async fn insert_unbounded_runs(&mut self, runs: &[&NewRun]) -> Result<Option<Vec<StartOutcome>>, MissingOutcome> {
+        if self.max_waiting.is_none() {
+            return self.insert_runs(runs).await.map(Some);
+        }
+        self.note("meet a bound", None)
+    }
+
+    async fn lock_bounds(&mut self, queues: &BTreeSet<&str>, waits: bool) -> Result<Bounds, MissingOutcome> {
+        let limits = QueueLimits { max_waiting: self.max_waiting, ..QueueLimits::none() };
+        let limits = queues.iter().map(|queue| ((*queue).to_owned(), limits)).collect();
+        let busy = if waits { BTreeSet::new() } else { queues.iter().map(|queue| (*queue).to_owned()).collect() };
+        self.note(format!("lock {} bounds, waits: {waits}", queues.len()), Bounds { limits, busy })
+    }
+
+    async fn find_started(&mut self, runs: &[&NewRun]) -> Result<HashMap<usize, StartOutcome>, MissingOutcome> {
+        self.note(format!("find {} started runs", runs.len()), HashMap::new())
+    }
+
+    async fn count_waiting(&mut self, places: &[WaitingPlace<'_>]) -> Result<Vec<u32>, MissingOutcome> {
+        self.note(format!("count in {} places", places.len()), vec![0; places.len()])
     }
 
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, MissingOutcome> {
@@ -582,6 +607,45 @@ fn a_schedule_changes_only_as_it_was_seen() {
         "insert runs first second",
     ];
     assert_eq!(target.calls, expected);
+}
+
+/// Starts and forks ask for room together, and wait for other batches. What a clock starts does not
+/// ask.
+#[test]
+fn the_starts_of_a_batch_are_counted_once() {
+    let mut target = Recorder { max_waiting: Some(3), ..Recorder::default() };
+    let reused = NewRun { key: Some("k".into()), key_reuse: KeyReuse::AfterFailure, ..run("reused") };
+    let fork = ForkWrite { source: RunId::generate(), new: run("fork"), before: 1, kept: None };
+    let mut writes: Vec<Write> = ["a", "b", "c"].map(|name| Write::Start(run(name))).to_vec();
+    writes.insert(1, Write::Start(reused));
+    writes.push(Write::Fork(Box::new(fork)));
+    writes.push(schedule("seen", Some(1), Some(2), vec![run("occurrence")]));
+    let outcomes = apply_to(&mut target, &writes).unwrap();
+    let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
+    assert_eq!(names, ["started", "started", "started", "queue full", "queue full", "applied"]);
+    let expected = [
+        "lock 1 schedules",
+        "update 1 schedules",
+        "free 1 keys without bounds",
+        "meet a bound",
+        "lock 1 bounds, waits: true",
+        "find 5 started runs",
+        "count in 1 places",
+        "free 1 keys",
+        "insert runs a reused b occurrence",
+        "lock 0 claims, 1 changed runs",
+    ];
+    assert_eq!(target.calls, expected);
+}
+
+/// The batch holds runs by then, so it waits for no other one.
+#[test]
+fn a_single_start_gives_way_to_another_batch_that_starts_runs_in_its_queue() {
+    let mut target = Recorder { max_waiting: Some(3), ..Recorder::default() };
+    let outcomes = apply_to(&mut target, &[Write::Start(single_run("single"))]).unwrap();
+    assert!(matches!(outcomes[..], [Outcome::Busy]), "{outcomes:?}");
+    let calls: Vec<&str> = target.calls.iter().map(String::as_str).collect();
+    assert_eq!(calls[calls.len() - 2..], ["meet a bound", "lock 1 bounds, waits: false"]);
 }
 
 #[test]

@@ -15,7 +15,9 @@ use super::limited_claim::LockedQueue;
 use super::line_rate::ReadRates;
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
+use super::room::{Bounds, WaitingPlace};
 use super::seat_line::{AskedSeat, SeatRow};
+use super::single::{FoundSingle, SingleRun};
 use super::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, Emitted, EndWrite, LimitWrite,
     ParkWrite, QueueWrite, RetryWrite, ReviveWrite, StartOutcome,
@@ -105,13 +107,51 @@ pub trait BatchTarget: Send {
 
     /// Takes the keys of these starts away from failed and canceled runs, before
     /// [`BatchTarget::insert_runs`]. Changes nothing for a start whose run exists, because it was
-    /// made by an earlier commit whose reply was lost.
-    fn free_keys(&mut self, runs: &[&NewRun]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    /// made by an earlier commit whose reply was lost, and none at all if one of these queues has
+    /// bounds.
+    fn free_keys(
+        &mut self,
+        runs: &[&NewRun],
+        unless_bounded: &BTreeSet<&str>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Inserts runs and returns the outcome of each, in their order. Of several with one key or one
     /// id, the first is inserted. A run whose id is taken is the run itself, made by an earlier
     /// commit whose reply was lost: its outcome is [`StartOutcome::Created`].
     fn insert_runs(&mut self, runs: &[&NewRun]) -> impl Future<Output = Result<Vec<StartOutcome>, Self::Error>> + Send;
+
+    /// Inserts runs as [`BatchTarget::insert_runs`] does, if no queue of theirs has [`Bounds`], and
+    /// without a further statement. If one has, it may insert some and return `None`:
+    /// [`apply`](super::apply()) then counts, and inserts those that may start.
+    fn insert_unbounded_runs(
+        &mut self,
+        runs: &[&NewRun],
+    ) -> impl Future<Output = Result<Option<Vec<StartOutcome>>, Self::Error>> + Send;
+
+    /// Returns the bounds of these queues, and keeps other batches from starting runs in those that
+    /// have some until the commit. If it may not wait, it says which queues others hold. In a
+    /// transaction of the application it locks nothing, because that may stay open for long.
+    fn lock_bounds(
+        &mut self,
+        queues: &BTreeSet<&str>,
+        waits: bool,
+    ) -> impl Future<Output = Result<Bounds, Self::Error>> + Send;
+
+    /// Finds the runs of these starts, by their ids or keys. Returns those that exist, by the
+    /// index of the start, with the outcome that the start has if its run stays as it is. Sees
+    /// every commit that ended before [`BatchTarget::lock_bounds`] returned.
+    fn find_started(
+        &mut self,
+        runs: &[&NewRun],
+    ) -> impl Future<Output = Result<HashMap<usize, StartOutcome>, Self::Error>> + Send;
+
+    /// Counts the runs that wait in each of these places, to at most its bound: runs with a
+    /// priority, which have not begun, except paused ones. Sees every commit that ended before
+    /// [`BatchTarget::lock_bounds`] returned.
+    fn count_waiting(
+        &mut self,
+        places: &[WaitingPlace<'_>],
+    ) -> impl Future<Output = Result<Vec<u32>, Self::Error>> + Send;
 
     /// Locks the single keys of these runs until the commit, and returns the indexes of those that
     /// another transaction has locked. In a batch of the executor it waits for no transaction.
@@ -381,26 +421,6 @@ pub struct LockedEvents {
     pub busy: HashSet<usize>,
     /// The runs that wait for the other events.
     pub waiting: BTreeSet<RunId>,
-}
-
-/// A run and the single key that it has or is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SingleRun<'w> {
-    /// The run.
-    pub run_id: RunId,
-    /// The name of its workflow.
-    pub workflow: &'w str,
-    /// The key.
-    pub key: &'w SingleKey,
-}
-
-/// The runs that are found for a [`SingleRun`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FoundSingle {
-    /// `true` if the run itself exists.
-    pub exists: bool,
-    /// The run that has the key.
-    pub holder: Option<RunId>,
 }
 
 /// Something that belongs to a step of a run.

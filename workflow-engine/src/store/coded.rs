@@ -20,8 +20,8 @@ use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
     ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan,
-    ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
-    Write,
+    ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError,
+    WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -241,6 +241,10 @@ impl Store for CodedStore {
 
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
         self.inner.running_in(queue, at_most).await
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        self.inner.waiting_in(place).await
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {

@@ -37,6 +37,7 @@ mod error;
 mod fence;
 mod gates;
 mod inbox;
+mod item;
 mod lanes;
 mod limited_claim;
 mod line_rate;
@@ -46,10 +47,12 @@ mod outcome;
 mod outcomes;
 mod redact;
 mod releases;
+mod room;
 mod run_list;
 mod run_scan;
 mod schedule_write;
 mod seat_line;
+mod single;
 mod sorted_batch;
 mod transaction;
 mod within;
@@ -58,7 +61,7 @@ mod write;
 
 pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
-pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, FoundSingle, LockedEvents, RunState, SingleRun, StepOf};
+pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, LockedEvents, RunState, StepOf};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
@@ -69,6 +72,7 @@ pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
 pub use inbox::{INBOX_PAGE, Inbox};
+pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
 pub use limited_claim::{LockedQueue, claim_limited};
 pub use line_rate::{LineRate, ReadRates};
@@ -78,10 +82,12 @@ pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOut
 pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;
 pub use releases::Releases;
+pub use room::{Bounds, WaitingPlace};
 pub use run_list::{ListedRuns, RunList, list_filtered, list_runs};
 pub use run_scan::{Direction, RunScan, SCAN_BUDGET, ScanSource, ScannedRuns, first_id_after};
 pub use schedule_write::{DueSchedules, ScheduleWrite};
 pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatAnswer, SeatRow};
+pub use single::{FoundSingle, SingleRun};
 pub use sorted_batch::{Indexed, SortedBatch};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
@@ -284,6 +290,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError>;
 
+    /// Counts the runs that wait in this place: see [`BatchTarget::count_waiting`].
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError>;
+
     /// Returns how much of the limits of a gate is used; [`GateUse::NONE`] if it is not known.
     ///
     /// # Errors
@@ -439,13 +451,4 @@ pub struct NextDue {
     pub now: Timestamp,
     /// The earliest due time, past or future; `None` if no run of the lanes waits for a time.
     pub at: Option<Timestamp>,
-}
-
-/// An item of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmittedItem {
-    /// Its number.
-    pub number: i64,
-    /// The item as JSON text.
-    pub item: String,
 }

@@ -1,4 +1,4 @@
-use crate::model::{Claim, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp};
+use crate::model::{Claim, FullQueue, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp};
 
 use super::{DatabaseError, DeleteOutcome};
 
@@ -23,8 +23,9 @@ pub enum Outcome {
     /// Another transaction that is open works on the event of this write: a
     /// [`Write::Attempt`](super::Write::Attempt) that begins a wait meets an emission, or a
     /// [`Write::Emit`](super::Write::Emit) meets either. Or it works on the single key of a
-    /// [`Write::Start`](super::Write::Start) or [`Write::Revive`](super::Write::Revive). Nothing
-    /// was changed. The writer sends the write again after a moment.
+    /// [`Write::Start`](super::Write::Start) or [`Write::Revive`](super::Write::Revive), or starts
+    /// runs in its queue, which has a bound. Nothing was changed. The writer sends the write again
+    /// after a moment.
     Busy,
     /// A [`Write::Attempt`](super::Write::Attempt) was to end a wait for an event because its
     /// timeout has passed, but the event was delivered before. Nothing was changed.
@@ -35,6 +36,9 @@ pub enum Outcome {
         /// The run that has the key.
         id: RunId,
     },
+    /// A [`Write::Start`](super::Write::Start) or [`Write::Fork`](super::Write::Fork) would start a
+    /// run in a queue or behind a gate that has no room. Nothing was changed.
+    QueueFull(FullQueue),
     /// A [`Write::Revive`](super::Write::Revive) could not make its run pending: another run has
     /// its single key. Nothing was changed.
     SingleTaken {
@@ -85,7 +89,7 @@ impl Outcome {
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Lost | Self::Refused(_) | Self::KeyTaken { .. } | Self::Changed(0) => true,
-            Self::Busy | Self::Delivered | Self::SingleTaken { .. } | Self::SourceMissing => true,
+            Self::Busy | Self::Delivered | Self::SingleTaken { .. } | Self::SourceMissing | Self::QueueFull(_) => true,
             Self::Started(StartOutcome::Held { .. }) => true,
             Self::LimitUndeclared => true,
             Self::Called(runs) => runs.is_empty(),
@@ -113,6 +117,7 @@ impl Outcome {
             Self::Busy => "busy",
             Self::Delivered => "delivered",
             Self::KeyTaken { .. } => "key taken",
+            Self::QueueFull(_) => "queue full",
             Self::SingleTaken { .. } => "single key taken",
             Self::SourceMissing => "source missing",
             Self::SeatWaits { .. } => "seat waits",

@@ -4,9 +4,10 @@
 //!
 //! It takes batches of the ordinary kinds: starts, attempts without an effect, ends without a
 //! family, parks and claims. A single write is a batch of one. The statement does everything as if
-//! all claims held and all lanes had rows, and changes nothing if one of them does not. The batch
-//! then takes the slow path, which finds out which claim is lost, and inserts the lanes. So does a
-//! batch of a process that has had more workers than `ownership.rs` remembers.
+//! all claims held, all lanes had rows and no queue of a start had bounds, and changes nothing if
+//! one of these is not so. The batch then takes the slow path, which finds out which claim is lost,
+//! inserts the lanes and counts the waiting runs. So does a batch of a process that has had more
+//! workers than `ownership.rs` remembers.
 //!
 //! A claim sees no run that its own statement makes due. If it may take more runs than the batch
 //! starts, the statement starts those that the claim takes as claimed runs. Otherwise the claim
@@ -38,7 +39,8 @@ pub(super) enum Fast {
     Done(Box<Answer>),
     /// The batch needs the slow path. Nothing was sent.
     NotApplicable,
-    /// A claim does not hold, or the lane of a new run has no row. Nothing was changed.
+    /// A claim does not hold, the lane of a new run has no row, or its queue has bounds. Nothing
+    /// was changed.
     Refused,
 }
 

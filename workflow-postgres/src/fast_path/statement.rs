@@ -87,7 +87,7 @@ impl BatchStatement {
             query = query.bind(locked.uuids()).bind(known);
         }
         if parts.starts {
-            query = start::bind(query, &starts, request.zip(claim.as_ref().map(|claim| &claim.takes[..])))?;
+            query = start::bind(query, (&starts, true), request.zip(claim.as_ref().map(|claim| &claim.takes[..])))?;
         }
         if parts.attempts {
             query = if parts.unusual { rows.bind(query)? } else { rows.bind_first_successes(query) };

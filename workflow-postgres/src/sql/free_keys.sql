@@ -1,7 +1,8 @@
 -- Called by: start.rs, before start_runs.sql, with starts that may take the key of a failed or
--- canceled run, in the order of their keys.
+-- canceled run, in the order of their keys. $4 are queues.
 -- Guarantees: such a run has no key any more. Changes nothing for a start that was committed
--- before. Finds the runs by index.
+-- before, and nothing at all if one of the queues bounds how many runs wait. Finds the runs by
+-- index.
 UPDATE {schema}.workflow_runs AS r
 SET key = NULL
 FROM (SELECT unnest($1::text[]) AS workflow, unnest($2::text[]) AS key, unnest($3::uuid[]) AS id) AS s
@@ -10,3 +11,7 @@ CROSS JOIN LATERAL (
 ) AS held
 WHERE r.ctid = held.place AND r.workflow_name = s.workflow AND r.key = s.key AND r.status IN ('failed', 'canceled')
   AND (SELECT n.id FROM {schema}.workflow_runs AS n WHERE n.id = s.id) IS NULL
+  AND NOT EXISTS (
+      SELECT FROM {schema}.workflow_queues AS q
+      WHERE q.queue = ANY ($4::text[]) AND strpos(COALESCE(q.overridden, q.declared), '"max_waiting"') > 0
+  )

@@ -4,7 +4,8 @@ use super::InvalidSingle;
 use crate::transaction::TransactionOver;
 use workflow_engine::executor::ExecutorStopped;
 use workflow_engine::model::{
-    InvalidGate, InvalidName, InvalidRate, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload,
+    FullQueue, InvalidGate, InvalidName, InvalidRate, InvalidTags, RunId, RunStatus, StoredError, Timestamp,
+    UnreadablePayload,
 };
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::schedule::{InvalidSchedule, UnreadableSchedule};
@@ -42,6 +43,11 @@ pub enum ClientError {
     /// wrong.
     #[error(transparent)]
     Rate(#[from] InvalidRate),
+    /// The queue of a start, or its gate, takes no further run:
+    /// [`QueueLimits::max_waiting`](crate::QueueLimits::max_waiting). The error names the queue,
+    /// the gate if that is full, and the bound.
+    #[error(transparent)]
+    QueueFull(#[from] FullQueue),
     /// Another run has the single key, and the start is one with
     /// [`Single::Refuse`](crate::Single::Refuse).
     #[error(
@@ -347,6 +353,7 @@ impl ClientError {
     pub(super) fn unexpected(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Refused(error) => error.into(),
+            Outcome::QueueFull(full) => full.into(),
             other => Self::Database(DatabaseError::new(
                 DatabaseErrorKind::Other,
                 "commit",

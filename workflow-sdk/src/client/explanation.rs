@@ -3,8 +3,8 @@ use std::fmt;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    AttemptStatus, ErrorKind, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError, Timestamp,
-    WorkerId,
+    AttemptStatus, ErrorKind, FullQueue, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError,
+    Timestamp, WorkerId,
 };
 use workflow_engine::store::WorkerRecord;
 
@@ -179,6 +179,12 @@ pub enum Explanation {
         /// How many steps wait before this one; counted to 1,000.
         ahead: u32,
     },
+    /// A start would be refused with [`ClientError::QueueFull`](crate::ClientError::QueueFull).
+    /// Only [`Client::explain_start`](crate::Client::explain_start) answers this.
+    NoRoom {
+        /// The queue, the gate if that is full, and the bound.
+        full: FullQueue,
+    },
     /// The run is due, but no live worker serves its lane.
     Unserved {
         /// Since when the run is due.
@@ -352,6 +358,7 @@ impl fmt::Display for Explanation {
                     ahead => write!(f, ", and {ahead} steps wait before it"),
                 }
             }
+            Self::NoRoom { full } => write!(f, "the start would be refused: {full}"),
             Self::Unserved { since, lane, served } => {
                 write!(f, "the run is due since {since}, but no worker serves {lane}; ")?;
                 if served.is_empty() {

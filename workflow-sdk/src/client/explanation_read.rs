@@ -1,5 +1,5 @@
-use workflow_engine::model::{GateLimits, Rate, Run, RunId, RunStatus, StepAttempt, Timestamp};
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse};
+use workflow_engine::model::{FullQueue, Rate, Run, RunId, RunStatus, StepAttempt, Timestamp};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse, WaitingPlace};
 
 use super::{Client, ClientError, Explanation, Start};
 
@@ -77,7 +77,22 @@ impl Client {
     /// ```
     pub async fn explain_start<O>(&self, start: Start<O>) -> Result<Explanation, ClientError> {
         let run = start.into_run(self.now().await?)?;
+        if let Some(full) = self.find_full(&run).await? {
+            return Ok(Explanation::NoRoom { full });
+        }
         self.explain_run(&run, &[]).await
+    }
+
+    /// Returns the gate or queue that has no room for this run; `None` if all have.
+    async fn find_full(&self, run: &Run) -> Result<Option<FullQueue>, ClientError> {
+        let queue = run.lane.queue.as_str();
+        let Some(record) = self.queue(queue).record().await? else { return Ok(None) };
+        for place in WaitingPlace::of(queue, run.gate.as_deref(), record.limits()) {
+            if self.read(self.0.store.waiting_in(place)).await? >= place.max_waiting {
+                return Ok(Some(FullQueue::new(place.queue, place.gate, place.max_waiting)));
+            }
+        }
+        Ok(None)
     }
 
     async fn explain_run(&self, run: &Run, history: &[StepAttempt]) -> Result<Explanation, ClientError> {
@@ -108,7 +123,7 @@ impl Client {
         }
         // A rate counts only first claims.
         let used_up = |rate: Option<Rate>, until| rate.filter(|rate| run.epoch == 0 && rate.free(until, now) == 0);
-        if let Some(gate) = run.gate.as_ref().filter(|_| limits.per_gate != GateLimits::none()) {
+        if let Some(gate) = run.gate.as_ref().filter(|_| limits.per_gate.holds_back()) {
             let GateUse { running, used_until } = self.read(self.0.store.gate_use(&queue.name, gate)).await?;
             let gate = gate.clone();
             if let Some(limit) = limits.per_gate.concurrency.filter(|limit| running >= *limit) {

@@ -234,8 +234,9 @@ impl Client {
     /// Awaiting the builder returns [`UnknownRun`](ClientError::UnknownRun),
     /// [`UnknownStep`](ClientError::UnknownStep) with the steps that have similar names,
     /// [`Name`](ClientError::Name), [`Payload`](ClientError::Payload),
-    /// [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). No run was
-    /// started then, except perhaps after an error of the database.
+    /// [`KeyConflict`](ClientError::KeyConflict), [`QueueFull`](ClientError::QueueFull) or
+    /// [`Database`](ClientError::Database). No run was started then, except perhaps after an error
+    /// of the database.
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not have been started. Fork again with

@@ -155,10 +155,11 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`Payload`](ClientError::Payload), [`Name`](ClientError::Name),
-    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict) or
-    /// [`Database`](ClientError::Database). With [`Start::single`], [`Start::debounce`] or
-    /// [`Start::once_per`] also [`Single`](ClientError::Single),
-    /// [`SingleTaken`](ClientError::SingleTaken) and [`SingleBusy`](ClientError::SingleBusy).
+    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict),
+    /// [`QueueFull`](ClientError::QueueFull) or [`Database`](ClientError::Database). With
+    /// [`Start::single`], [`Start::debounce`] or [`Start::once_per`] also
+    /// [`Single`](ClientError::Single), [`SingleTaken`](ClientError::SingleTaken) and
+    /// [`SingleBusy`](ClientError::SingleBusy).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not have been started. Start it again
@@ -190,7 +191,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`Client::start`]. If an input is refused, no run is started; if the database fails,
-    /// some runs may have been started.
+    /// some runs may have been started. A queue without room for all takes the first ones and
+    /// refuses each of the others; the error is that of the first refused one.
     ///
     /// # Cancel safety
     /// If the future is dropped, any of the runs may have been started.

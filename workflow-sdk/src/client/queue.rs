@@ -1,5 +1,5 @@
 use workflow_engine::model::{NameSubject, QueueChange, QueueLimits, QueueRecord, check_name, check_queue};
-use workflow_engine::store::{Outcome, QueueWrite, Write};
+use workflow_engine::store::{Outcome, QueueWrite, WaitingPlace, Write};
 
 use super::{Client, ClientError};
 
@@ -85,6 +85,41 @@ impl QueueHandle {
     /// [`ClientError::Database`], [`ClientError::TimedOut`].
     pub async fn running_behind(&self, gate: &str) -> Result<u32, ClientError> {
         Ok(self.client.read(self.client.0.store.gate_use(&self.name, gate)).await?.running)
+    }
+
+    /// Returns the number of runs of the queue that wait and have not begun, with those behind its
+    /// gates: those that [`QueueLimits::max_waiting`] bounds. Counts to at most `at_most`, because
+    /// to count many runs takes long.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// client.start_by_name("send", &42.into()).queue("mail").await?;
+    /// assert_eq!(client.queue("mail").waiting(1000).await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn waiting(&self, at_most: u32) -> Result<u32, ClientError> {
+        self.waiting_at(None, at_most).await
+    }
+
+    /// Returns the number of runs behind a gate of the queue that wait and have not begun: see
+    /// [`QueueHandle::waiting`]. 0 for a gate that is not known.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    pub async fn waiting_behind(&self, gate: &str, at_most: u32) -> Result<u32, ClientError> {
+        self.waiting_at(Some(gate), at_most).await
+    }
+
+    async fn waiting_at(&self, gate: Option<&str>, at_most: u32) -> Result<u32, ClientError> {
+        let place = WaitingPlace { queue: &self.name, gate, max_waiting: at_most };
+        self.client.read(self.client.0.store.waiting_in(place)).await
     }
 
     /// Sets how many runs a gate of the queue gives in one turn. Default: 1. Range: 1 to 1000;

@@ -203,7 +203,9 @@ impl<O> Start<O> {
     ///
     /// On SQLite the transaction holds the write lock of the file until it ends, so keep it short.
     /// Begin it with `BEGIN IMMEDIATE` if it reads before it writes. On PostgreSQL it holds the
-    /// single key of the start until it ends: other starts of that key wait.
+    /// single key of the start until it ends: other starts of that key wait. It does not see the
+    /// starts of other open transactions, nor they its own, so these may exceed
+    /// [`QueueLimits::max_waiting`](crate::QueueLimits::max_waiting).
     ///
     /// # Errors
     /// See [`Client::start`]; also [`ClientError::OtherDatabase`]. After an error of the database,

@@ -12,17 +12,17 @@ use workflow_engine::model::{
     RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn,
-    Fence, FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome,
-    ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf,
-    Write, apply,
+    Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed,
+    ConsumedSignal, ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DeletedRun, DueRuns, Emitted,
+    EndWrite, EndedTurn, Fence, FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue,
+    Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun,
+    StartOutcome, StepOf, WaitingPlace, Write, apply,
 };
 
 use super::tables::Tables;
 use super::{
     attempt, cascade, claim, continue_as_new, crashes, deletion, event, finish, fork, gate, ownerless, pause, retry,
-    schedule, seat, signal, single, start,
+    room, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes. See [`Store::commit`](workflow_engine::store::Store::commit).
@@ -146,9 +146,32 @@ impl BatchTarget for Batch<'_> {
         Ok(())
     }
 
-    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), DatabaseError> {
-        runs.iter().for_each(|run| start::free_key(self.tables, run));
+    async fn free_keys(&mut self, runs: &[&NewRun], unless_bounded: &BTreeSet<&str>) -> Result<(), DatabaseError> {
+        if room::bounds(self.tables, unless_bounded).limits.is_empty() {
+            runs.iter().for_each(|run| start::free_key(self.tables, run));
+        }
         Ok(())
+    }
+
+    async fn insert_unbounded_runs(&mut self, runs: &[&NewRun]) -> Result<Option<Vec<StartOutcome>>, DatabaseError> {
+        let queues = runs.iter().map(|run| run.lane.queue.as_str()).collect();
+        if room::bounds(self.tables, &queues).limits.is_empty() {
+            return self.insert_runs(runs).await.map(Some);
+        }
+        Ok(None)
+    }
+
+    async fn lock_bounds(&mut self, queues: &BTreeSet<&str>, _: bool) -> Result<Bounds, DatabaseError> {
+        Ok(room::bounds(self.tables, queues))
+    }
+
+    async fn find_started(&mut self, runs: &[&NewRun]) -> Result<HashMap<usize, StartOutcome>, DatabaseError> {
+        let found = (0..).zip(runs).filter_map(|(place, run)| Some((place, start::find(self.tables, run)?)));
+        Ok(found.collect())
+    }
+
+    async fn count_waiting(&mut self, places: &[WaitingPlace<'_>]) -> Result<Vec<u32>, DatabaseError> {
+        Ok(places.iter().map(|place| room::count(self.tables, place)).collect())
     }
 
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, DatabaseError> {

@@ -17,7 +17,7 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
     LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
-    StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -38,6 +38,7 @@ mod ownerless;
 mod pause;
 mod read;
 mod retry;
+mod room;
 mod schedule;
 mod seat;
 mod signal;
@@ -240,6 +241,11 @@ impl Store for MemoryStore {
         let database = self.handle.open("count the running runs of a queue")?;
         let running = database.look(|tables, _| tables.running_in(queue));
         Ok(u32::try_from(running).unwrap_or(u32::MAX).min(at_most))
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        let database = self.handle.open("count the waiting runs of a queue")?;
+        Ok(database.look(|tables, _| room::count(tables, &place)))
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {

@@ -8,18 +8,24 @@ use super::tables::Tables;
 /// Starts a run. If a run of the same id exists, that is the run itself: an earlier write of this
 /// batch made it, or a commit whose reply was lost.
 pub(super) fn start(tables: &mut Tables, new: &NewRun, now: Timestamp) -> StartOutcome {
-    if tables.run(new.id).is_some() {
-        return StartOutcome::Created;
-    }
-    if let Some(existing) = new.key.as_deref().and_then(|key| tables.keyed(&new.lane.workflow, key)) {
-        return match existing.generation {
-            0 => StartOutcome::Existing { id: existing.id, input: existing.input.clone() },
-            _ => StartOutcome::Continued { id: existing.id },
-        };
+    if let Some(outcome) = find(tables, new) {
+        return outcome;
     }
     add_gate(tables, new);
     tables.insert(row(new, now));
     StartOutcome::Created
+}
+
+/// Returns the outcome of a start whose run exists, or another run with its key.
+pub(super) fn find(tables: &Tables, new: &NewRun) -> Option<StartOutcome> {
+    if tables.run(new.id).is_some() {
+        return Some(StartOutcome::Created);
+    }
+    let existing = new.key.as_deref().and_then(|key| tables.keyed(&new.lane.workflow, key))?;
+    Some(match existing.generation {
+        0 => StartOutcome::Existing { id: existing.id, input: existing.input.clone() },
+        _ => StartOutcome::Continued { id: existing.id },
+    })
 }
 
 /// Adds the gate of this start, if it has one.

@@ -33,6 +33,7 @@ impl Within {
             Outcome::Signaled(outcome) => Ok(Outcome::Signaled(outcome.clone())),
             Outcome::Canceled(outcome) => Ok(Outcome::Canceled(*outcome)),
             Outcome::Emitted(emitted) => Ok(Outcome::Emitted(emitted.clone())),
+            Outcome::QueueFull(full) => Ok(Outcome::QueueFull(full.clone())),
             other => {
                 let why = format!("a transaction starts, signals and cancels runs, not: {other:?}");
                 Err(DatabaseError::new(DatabaseErrorKind::Invalid, OPERATION, why))

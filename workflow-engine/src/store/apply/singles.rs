@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use crate::model::{MovedRun, NewRun, NewSingle, RunId, WhenTaken};
 
 use super::OpenBatch;
-use crate::store::batch_target::{BatchTarget, FoundSingle, SingleRun};
+use super::room::Meeting;
+use crate::store::batch_target::BatchTarget;
 use crate::store::locks::Locks;
-use crate::store::{CancelOutcome, Outcome, ReviveWrite, StartOutcome};
+use crate::store::{CancelOutcome, FoundSingle, Outcome, ReviveWrite, SingleRun, StartOutcome};
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// Locks the single keys of starts before any run is locked, and adds the runs that the starts
@@ -87,18 +88,19 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
             return Ok(());
         }
         let runs: Vec<&NewRun> = new.iter().map(|(_, run, _)| *run).collect();
-        let started = self.target.insert_runs(&runs).await?;
+        // The batch holds runs, for which another one may wait that starts runs in this queue.
+        let started = self.start_asking(&runs, runs.len(), Meeting::GiveWay).await?;
         let (mut created, mut replaced) = (Vec::new(), BTreeSet::new());
         for ((index, run, holder), outcome) in new.into_iter().zip(started) {
             let outcome = match (outcome, holder) {
-                (StartOutcome::Created, holder) => {
+                (Outcome::Started(StartOutcome::Created), holder) => {
                     created.push((index, run));
                     replaced.extend(holder);
-                    holder.map_or(StartOutcome::Created, |id| StartOutcome::Replaced { id })
+                    Outcome::Started(holder.map_or(StartOutcome::Created, |id| StartOutcome::Replaced { id }))
                 }
                 (outcome, _) => outcome,
             };
-            self.outcomes.set(index, Outcome::Started(outcome));
+            self.outcomes.set(index, outcome);
         }
         if !replaced.is_empty() {
             let replaced: Vec<RunId> = replaced.into_iter().collect();
