@@ -22,9 +22,10 @@ async fn a_list_reads_only_its_source() {
         }
         let range = "(id>? AND id<?)";
         let all = format!("SEARCH workflow_runs USING PRIMARY KEY {range}");
-        let by = |index: &str| format!("SEARCH workflow_runs USING COVERING INDEX {index} {range}");
+        let by = |index: &str| format!("SEARCH workflow_runs USING INDEX {index} {range}");
         let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running".to_owned();
-        let keyed = "SEARCH r USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=?)".to_owned();
+        let keyed =
+            "SEARCH r USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=? AND id>? AND id<?)".to_owned();
         let tagged = "SEARCH workflow_tags USING PRIMARY KEY (name=? AND value=? AND run_id>? AND run_id<?)".to_owned();
         for (older, newer, expected) in [
             (sql::SCAN_ALL_OLDER, sql::SCAN_ALL_NEWER, all),

@@ -1,6 +1,6 @@
 //! Which rows a list reads: the index that serves it, and how far it reads.
 
-use crate::model::{Run, RunConditions, RunId, RunStatus, Timestamp};
+use crate::model::{NamePattern, Run, RunConditions, RunId, RunStatus, Timestamp};
 
 /// The largest number of rows that one page of a list reads.
 pub const SCAN_BUDGET: u32 = 20_000;
@@ -81,10 +81,8 @@ impl ScanSource {
     /// runs as possible.
     #[must_use]
     pub fn of(conditions: &RunConditions) -> Vec<Self> {
-        if let [pattern] = &conditions.key.any_of[..] {
-            if !pattern.is_prefix {
-                return vec![Self::Keyed(pattern.text.clone())];
-            }
+        if let [NamePattern { text, is_prefix: false }] = &conditions.key.any_of[..] {
+            return vec![Self::Keyed(text.clone())];
         }
         let is_running = |status: &RunStatus| *status == RunStatus::Running;
         let waits = |status: &RunStatus| matches!(status, RunStatus::Pending | RunStatus::Parked);
@@ -104,9 +102,15 @@ impl ScanSource {
             return vec![Self::All];
         }
         let mut sources = Vec::new();
-        let parts: [(Self, &dyn Fn(&RunStatus) -> bool); 3] =
-            [(Self::Waiting, &waits), (Self::Running, &is_running), (Self::Failed, &failed)];
-        sources.extend(parts.into_iter().filter(|(_, is_part)| statuses.iter().any(is_part)).map(|(source, _)| source));
+        if statuses.iter().any(waits) {
+            sources.push(Self::Waiting);
+        }
+        if statuses.iter().any(is_running) {
+            sources.push(Self::Running);
+        }
+        if statuses.iter().any(failed) {
+            sources.push(Self::Failed);
+        }
         sources
     }
 

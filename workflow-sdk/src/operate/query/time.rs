@@ -65,11 +65,18 @@ impl TimeTest {
         if let Some((from, before)) = text.split_once("..") {
             return Some(Self::Between(Moment::parse(from)?, Moment::parse(before)?));
         }
-        let operators: [(&str, fn(Moment) -> Self); 4] =
-            [(">=", Self::From), ("<=", Self::Until), (">", Self::After), ("<", Self::Before)];
-        let (rest, make) =
-            operators.into_iter().find_map(|(operator, make)| Some((text.strip_prefix(operator)?, make)))?;
-        Moment::parse(rest).map(make)
+        // The longer operator first: the shorter one begins it.
+        let moment = |operator| text.strip_prefix(operator).map(Moment::parse);
+        if let Some(moment) = moment(">=") {
+            return moment.map(Self::From);
+        }
+        if let Some(moment) = moment("<=") {
+            return moment.map(Self::Until);
+        }
+        if let Some(moment) = moment(">") {
+            return moment.map(Self::After);
+        }
+        moment("<")?.map(Self::Before)
     }
 
     /// Returns the earliest time that passes the test, and the first one that does not any more, if
