@@ -33,7 +33,7 @@ pub(crate) struct Args {
     starts: u32,
 }
 
-/// What is measured in one table before the other one has its turn.
+/// Claims measured in one table before the other one has its turn.
 const IN_TURN: u32 = 50;
 
 /// The queue of all runs.

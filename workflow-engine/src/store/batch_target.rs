@@ -13,7 +13,7 @@ use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
 use super::line_rate::ReadRates;
-use super::locks::Locks;
+use super::locks::{LockedEvents, Locks, RunState};
 use super::outcomes::MissingOutcome;
 use super::room::{Bounds, WaitingPlace};
 use super::seat_line::{AskedSeat, SeatRow};
@@ -414,15 +414,6 @@ pub enum DueRuns {
     Lapsed,
 }
 
-/// The events that the emissions of a batch have locked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LockedEvents {
-    /// The indexes of the emissions whose events another transaction holds.
-    pub busy: HashSet<usize>,
-    /// The runs that wait for the other events.
-    pub waiting: BTreeSet<RunId>,
-}
-
 /// Something that belongs to a step of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StepOf<'w, T> {
@@ -451,13 +442,4 @@ pub struct ConsumedSignal<'w> {
     pub seq: i64,
     /// The step.
     pub step_key: &'w str,
-}
-
-/// The state of a run, as far as it decides about pauses, resumes and revivals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunState {
-    /// The run's status.
-    pub status: RunStatus,
-    /// Which attempt of the run this is, from 1.
-    pub attempt: i64,
 }

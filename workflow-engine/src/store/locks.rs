@@ -1,6 +1,6 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use crate::model::{Effect, RunId};
+use crate::model::{Effect, RunId, RunStatus};
 
 use super::Write;
 use super::fence::{Asked, asked_by};
@@ -25,6 +25,24 @@ pub struct Locks {
     pub terminates: bool,
     /// Whether parents and children are left to be locked when they are changed.
     without_families: bool,
+}
+
+/// The events that the emissions of a batch have locked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockedEvents {
+    /// The indexes of the emissions whose events another transaction holds.
+    pub busy: HashSet<usize>,
+    /// The runs that wait for the other events.
+    pub waiting: BTreeSet<RunId>,
+}
+
+/// The state of a run, as far as it decides about pauses, resumes and revivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunState {
+    /// The run's status.
+    pub status: RunStatus,
+    /// Which attempt of the run this is, from 1.
+    pub attempt: i64,
 }
 
 impl Locks {

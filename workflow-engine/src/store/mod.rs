@@ -61,7 +61,7 @@ mod write;
 
 pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
-pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, LockedEvents, RunState, StepOf};
+pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
@@ -76,7 +76,7 @@ pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
 pub use limited_claim::{LockedQueue, claim_limited};
 pub use line_rate::{LineRate, ReadRates};
-pub use locks::Locks;
+pub use locks::{LockedEvents, Locks, RunState};
 pub use options::{StoreOptions, check_timeout};
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
 pub use outcomes::{MissingOutcome, Outcomes};

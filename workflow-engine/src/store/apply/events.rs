@@ -6,7 +6,8 @@ use crate::faults::planted;
 use crate::model::{Effect, NewEmission, RunId};
 
 use super::OpenBatch;
-use crate::store::batch_target::{BatchTarget, LockedEvents, StepOf};
+use crate::store::batch_target::{BatchTarget, StepOf};
+use crate::store::locks::LockedEvents;
 use crate::store::locks::Locks;
 use crate::store::{AttemptWrite, Outcome};
 
