@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, Run, RunFilter, RunId, RunStatus};
+use workflow_engine::model::{NewRun, Retention, Run, RunFilter, RunId, RunStatus};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
@@ -124,7 +124,7 @@ async fn a_closed_store_is_unreachable() -> TestResult {
     let fixture = fixture().await?;
     fixture.store.close().await;
     let refused = fixture.store.next_due(&[lane()]).await.map(|_| ());
-    let lease = fixture.store.open_lease(fixture.worker, &[]).await.map(|_| ());
+    let lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await.map(|_| ());
     let listen = fixture.store.listen().await.map(|_| ());
     for result in [refused, lease, listen] {
         assert!(matches!(&result, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{result:?}");
