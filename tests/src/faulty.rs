@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
+use workflow_engine::model::{
+    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, WorkerId,
+};
 use workflow_engine::store::{
     AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction,
+    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -260,6 +262,10 @@ impl Store for FaultyStore {
         self.inner.missing(ids).await
     }
 
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
+        self.inner.old_runs(old).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.inner.wakes(ids).await
     }
@@ -280,8 +286,13 @@ impl Store for FaultyStore {
         self.inner.due_schedules(computed, limit).await
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        self.inner.open_lease(worker, lanes).await
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        self.inner.open_lease(worker, lanes, retention).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {

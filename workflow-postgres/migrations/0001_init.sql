@@ -209,6 +209,9 @@ CREATE INDEX workflow_runs_deadline ON {schema}.workflow_runs (deadline_at)
 CREATE INDEX workflow_runs_parent ON {schema}.workflow_runs (parent_run_id)
     WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
 
+-- Serves the search for old runs: the ended runs of a workflow and status by the time of the end.
+CREATE INDEX workflow_runs_ended ON {schema}.workflow_runs (workflow_name, status, completed_at, id) WHERE completed_at IS NOT NULL;
+
 -- Attempts of steps, patches, published values and items of streams.
 CREATE TABLE {schema}.step_attempts (
     run_id       uuid   NOT NULL,
@@ -291,13 +294,14 @@ CREATE TABLE {schema}.workflow_line_rates (
 -- Serves the search for rates that are not used up any more.
 CREATE INDEX workflow_line_rates_used ON {schema}.workflow_line_rates (used_until);
 
--- Workers, whose liveness locks other workers check, and the lanes that each serves: a run without
--- a worker for its lane differs from a run that waits its turn.
+-- Workers, whose liveness locks other workers check, the lanes that each serves (a run without a
+-- worker for its lane differs from a run that waits its turn), and the retention that it declares.
 CREATE TABLE {schema}.workflow_workers (
     id         uuid   NOT NULL PRIMARY KEY,
     lock_key   bigint NOT NULL,
     started_at bigint NOT NULL,
-    lanes      text   NOT NULL DEFAULT '[]'
+    lanes      text   NOT NULL DEFAULT '[]',
+    retention  text   NOT NULL DEFAULT '{}'  -- per workflow, how long the worker keeps ended runs; JSON
 );
 
 -- Schedules, which start runs by the clock.

@@ -2,7 +2,7 @@
 
 use sqlx::Connection;
 
-use workflow_engine::model::{RunStatus, WorkerId};
+use workflow_engine::model::{Retention, RunStatus, WorkerId};
 use workflow_engine::store::{Outcome, Store, Write};
 
 use super::fixture_tests::{TestResult, all_applied, claim_write, end, recorded_fixture, step, until_one_waits};
@@ -70,7 +70,7 @@ async fn the_removal_of_a_worker_locks_it_before_its_runs() -> TestResult {
     let fixture = recorded_fixture().await?;
     let claims = fixture.started_claims(3).await?;
     let second = fixture.second().await?;
-    let mut watching = second.open_lease(WorkerId::generate(), &[]).await?;
+    let mut watching = second.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;
     fixture.hold(&mut holder, claims[2].run_id).await?;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::{Connection, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
-use workflow_engine::model::{Claim, Clock, Lane, Timestamp, WorkerId};
+use workflow_engine::model::{Claim, Clock, Lane, Retention, Timestamp, WorkerId};
 use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
 
 use super::PostgresStore;
@@ -27,6 +27,8 @@ pub(super) struct PostgresLease {
     worker: WorkerId,
     /// The lanes that the worker serves, as JSON text.
     lanes: String,
+    /// The retention that it declares, as JSON text.
+    retention: String,
     /// `true` if this process has recorded the worker before.
     recorded: bool,
     recorded_again: RecordedAgain,
@@ -45,14 +47,22 @@ struct Session {
 
 impl PostgresLease {
     /// Connects, takes the lock, then records the worker and the lanes that it serves.
-    pub(super) async fn open(store: &PostgresStore, worker: WorkerId, served: &[Lane]) -> Result<Self, DatabaseError> {
-        let lanes = serde_json::to_string(served).map_err(|error| Failure::invalid(error).during("record a worker"))?;
+    pub(super) async fn open(
+        store: &PostgresStore,
+        worker: WorkerId,
+        served: &[Lane],
+        retention: &Retention,
+    ) -> Result<Self, DatabaseError> {
+        let invalid = |error| Failure::invalid(error).during("record a worker");
+        let lanes = serde_json::to_string(served).map_err(invalid)?;
+        let retention = serde_json::to_string(retention).map_err(invalid)?;
         let mut lease = Self {
             pool: store.pool.clone(),
             sql: Arc::clone(&store.sql),
             clock: store.clock.clone(),
             worker,
             lanes,
+            retention,
             recorded: false,
             recorded_again: store.session.recorded_again(),
             session: None,
@@ -104,7 +114,12 @@ impl PostgresLease {
             self.recorded_again.note(self.worker);
         }
         let record = self.sql.insert_worker.query().bind(self.now()).bind(self.worker.as_uuid());
-        record.bind(self.worker.lock_key()).bind(self.lanes.clone()).execute(connection).await?;
+        record
+            .bind(self.worker.lock_key())
+            .bind(self.lanes.clone())
+            .bind(self.retention.clone())
+            .execute(connection)
+            .await?;
         self.recorded = true;
         Ok(())
     }

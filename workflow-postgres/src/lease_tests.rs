@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture};
@@ -12,7 +12,7 @@ const CUT: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks AS l
 #[tokio::test]
 async fn current_claims_are_renewed_and_only_those() -> TestResult {
     let fixture = fixture().await?;
-    let mut lease = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let mut lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let (held, asked) = (fixture.started_claim().await?, fixture.started_claim().await?);
     fixture.commit(Write::Cancel(asked.run_id)).await?;
     fixture.clock.advance(Duration::from_secs(10));
@@ -34,8 +34,8 @@ async fn current_claims_are_renewed_and_only_those() -> TestResult {
 async fn a_worker_whose_connection_ended_is_seen_and_its_claims_are_due() -> TestResult {
     let fixture = fixture().await?;
     let watcher = WorkerId::generate();
-    let mut watching = fixture.store.open_lease(watcher, &[]).await?;
-    let lease = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let mut watching = fixture.store.open_lease(watcher, &[], &Retention::default()).await?;
+    let lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let claim = fixture.started_claim().await?;
     assert!(watching.unlocked_workers().await?.is_empty());
     assert!(fixture.claim_for(watcher, 1).await?.is_empty());
@@ -52,10 +52,10 @@ async fn a_worker_whose_connection_ended_is_seen_and_its_claims_are_due() -> Tes
 #[tokio::test]
 async fn a_cut_connection_is_made_again_with_lock_and_row() -> TestResult {
     let fixture = fixture().await?;
-    let mut lease = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let mut lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let claim = fixture.started_claim().await?;
     fixture.execute(CUT).await?;
-    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[]).await?;
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
     assert_eq!(watching.release_worker(fixture.worker).await?, 1);
 
@@ -71,9 +71,9 @@ async fn a_cut_connection_is_made_again_with_lock_and_row() -> TestResult {
 #[tokio::test]
 async fn an_older_session_of_the_same_worker_gives_way() -> TestResult {
     let fixture: Fixture = fixture().await?;
-    let older = fixture.store.open_lease(fixture.worker, &[]).await?;
-    let newer = fixture.store.open_lease(fixture.worker, &[]).await?;
-    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[]).await?;
+    let older = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
+    let newer = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     drop(older);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(watching.unlocked_workers().await?.is_empty(), "the newer session holds the lock");

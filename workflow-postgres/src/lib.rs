@@ -21,13 +21,14 @@ use sqlx::PgPool;
 use tokio::sync::Semaphore;
 
 use workflow_engine::model::{
-    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule, WorkerId,
+    Claim, Clock, Lane, LimitRecord, QueueRecord, Retention, Run, RunId, SeatLine, SeatWait, StepAttempt,
+    StoredSchedule, WorkerId,
 };
 
 use workflow_engine::store::{
     DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -231,6 +232,10 @@ impl Store for PostgresStore {
         read_call!(self, "look for missing runs", connection => read::missing(connection, &self.sql, ids))
     }
 
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
+        read_call!(self, "find old runs", connection => deletion::old_runs(connection, &self.sql, old))
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         read_call!(self, "look for woken runs", connection => read::wakes(connection, &self.sql, ids))
     }
@@ -255,9 +260,14 @@ impl Store for PostgresStore {
         )
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.refuse_if_closed("open a lease session")?;
-        Ok(Box::new(lease::PostgresLease::open(self, worker, lanes).await?))
+        Ok(Box::new(lease::PostgresLease::open(self, worker, lanes, retention).await?))
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

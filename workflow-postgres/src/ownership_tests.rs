@@ -3,7 +3,7 @@
 
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
-use workflow_engine::model::{Claim, NewRun, Priority, RunId, StepAttempt, WorkerId};
+use workflow_engine::model::{Claim, NewRun, Priority, Retention, RunId, StepAttempt, WorkerId};
 use workflow_engine::store::{ClaimRequest, ClaimedRun, DueRuns, Outcome, Store, Write};
 
 use super::claim;
@@ -166,9 +166,9 @@ async fn a_run_of_an_unrecorded_worker_is_locked_itself() -> TestResult {
 #[tokio::test]
 async fn a_worker_that_was_recorded_again_does_not_rely_on_its_row_at_once() -> TestResult {
     let fixture = fixture().await?;
-    let mut lease = fixture.store.open_lease(fixture.worker, &[lane()]).await?;
+    let mut lease = fixture.store.open_lease(fixture.worker, &[lane()], &Retention::default()).await?;
     let claimed = claims(&fixture).await?;
-    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[]).await?;
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     assert_eq!(watching.release_worker(fixture.worker).await?, claimed.len() as u64);
     assert_eq!(lease.renew(&claimed, LEASE).await?.len(), claimed.len());
     let recorded: Vec<WorkerId> = fixture.store.workers().await?.iter().map(|worker| worker.id).collect();

@@ -1,5 +1,6 @@
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use workflow_engine::model::Retention;
 
 use workflow_engine::store::{ConnectError, Store, StoreOptions};
 
@@ -40,7 +41,7 @@ async fn connections_follow_the_connect_options_of_the_pool() -> TestResult {
     // As an application does whose password changes.
     pool.set_connect_options(named(&name));
     let _listener = store.listen().await?;
-    let _lease = store.open_lease(fixture.worker, &[]).await?;
+    let _lease = store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     let count: i64 = sqlx::query_scalar(count).bind(&name).fetch_one(&mut fixture.connect().await?).await?;
     assert_eq!(count, 2, "the listener's session and the lease's");

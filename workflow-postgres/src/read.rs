@@ -133,6 +133,7 @@ pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<
         Ok(WorkerRecord {
             id: row.try_get::<Uuid, _>("id")?.into(),
             lanes: serde_json::from_str(row.try_get("lanes")?).unwrap_or_default(),
+            retention: serde_json::from_str(row.try_get("retention")?).ok(),
             started_at: row::time(row, "started_at")?,
             live: row.try_get("live")?,
         })

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use workflow_engine::model::{NewRun, Retention, Run, RunFilter, RunId, RunStatus};
 use workflow_engine::model::{NewRun, RunFilter, RunId, RunStatus, RunSummary};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
@@ -125,7 +126,7 @@ async fn a_closed_store_is_unreachable() -> TestResult {
     let fixture = fixture().await?;
     fixture.store.close().await;
     let refused = fixture.store.next_due(&[lane()]).await.map(|_| ());
-    let lease = fixture.store.open_lease(fixture.worker, &[]).await.map(|_| ());
+    let lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await.map(|_| ());
     let listen = fixture.store.listen().await.map(|_| ());
     for result in [refused, lease, listen] {
         assert!(matches!(&result, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{result:?}");

@@ -231,6 +231,7 @@ statements! {
     find_final_attempts,
     find_lapsed_gates,
     find_next_due,
+    find_old_runs,
     find_parents,
     find_run,
     find_schema,

@@ -89,8 +89,8 @@ pub use workflow_engine::model::{
     ErrorSummary, EventName, FullQueue, GateLimits, HistoryError, InvalidBreaker, InvalidGate, InvalidName,
     InvalidRate, InvalidTags, KeyReuse, Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject,
     NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause,
-    QueueRecord, Rate, RecordedRun, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus, RunSummary, Signal,
-    SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    QueueRecord, Rate, RecordedRun, Retain, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus, RunSummary,
+    Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
     UnreadablePayload, UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};

@@ -183,6 +183,9 @@ CREATE INDEX workflow_runs_deadline ON workflow_runs (deadline_at)
 CREATE INDEX workflow_runs_parent ON workflow_runs (parent_run_id)
     WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
 
+-- Serves the search for old runs: the ended runs of a workflow and status by the time of the end.
+CREATE INDEX workflow_runs_ended ON workflow_runs (workflow_name, status, completed_at, id) WHERE completed_at IS NOT NULL;
+
 -- Attempts of steps, patches, published values and items of streams.
 CREATE TABLE step_attempts (
     run_id       TEXT    NOT NULL,
@@ -264,12 +267,13 @@ CREATE TABLE workflow_line_rates (
 -- Serves the search for rates that are not used up any more.
 CREATE INDEX workflow_line_rates_used ON workflow_line_rates (used_until);
 
--- Workers, whose liveness locks other workers check, and the lanes that each serves: a run without
--- a worker for its lane differs from a run that waits its turn.
+-- Workers, whose liveness locks other workers check, the lanes that each serves (a run without a
+-- worker for its lane differs from a run that waits its turn), and the retention that it declares.
 CREATE TABLE workflow_workers (
     id         TEXT    NOT NULL PRIMARY KEY,
     started_at INTEGER NOT NULL,
-    lanes      TEXT    NOT NULL DEFAULT '[]'
+    lanes      TEXT    NOT NULL DEFAULT '[]',
+    retention  TEXT    NOT NULL DEFAULT '{}'            -- per workflow, how long the worker keeps ended runs; JSON
 ) STRICT, WITHOUT ROWID;
 
 -- Schedules, which start runs by the clock.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
-use workflow_engine::model::{NewRun, RunStatus, WorkerId};
+use workflow_engine::model::{NewRun, Retention, RunStatus, WorkerId};
 use workflow_engine::store::{Store, Write};
 
 use super::error::LOCK_TIMEOUT;
@@ -30,7 +30,7 @@ async fn calls_wait_while_another_process_holds_the_write_lock() {
     let f = Fixture::file().await;
     let id = f.start().await;
     let claim = f.claim(WorkerId::generate(), 1).await.remove(0).claim;
-    let mut lease = f.store.open_lease(WorkerId::generate(), &[lane()]).await.unwrap();
+    let mut lease = f.store.open_lease(WorkerId::generate(), &[lane()], &Retention::default()).await.unwrap();
     let second = f.second_process().await;
     for call in 0..4 {
         let mut holder = second.database.writer.lock().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use workflow_engine::model::WorkerId;
+use workflow_engine::model::{Retention, WorkerId};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::*;
@@ -11,7 +11,7 @@ use super::fixture_tests::*;
 async fn is_unreachable(f: &Fixture, what: &str) {
     let commit = f.store.commit(&[Write::Start(new_run())]).await.map(drop);
     let read = f.store.list(&workflow_engine::model::RunFilter::new()).await.map(drop);
-    let lease = f.store.open_lease(WorkerId::generate(), &[]).await.map(drop);
+    let lease = f.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.map(drop);
     for (call, result) in [("commit", commit), ("read", read), ("lease", lease)] {
         let error = result.err().unwrap_or_else(|| panic!("{call} succeeds after {what}"));
         assert_eq!(error.kind, DatabaseErrorKind::Unreachable, "{call} after {what}: {error:?}");
@@ -26,7 +26,7 @@ async fn nothing_is_acknowledged_after_a_file_was_removed_moved_or_replaced() {
             let f = Fixture::file().await;
             f.start().await;
             let claim = f.started_and_claimed().await;
-            let mut session = f.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+            let mut session = f.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
             assert_eq!(session.renew(&[claim], LEASE).await.unwrap().len(), 1);
             let path = f.directory.path().join(file);
             let away = f.directory.path().join("away");

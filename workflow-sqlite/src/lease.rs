@@ -8,7 +8,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use workflow_engine::faults::altered;
 use workflow_engine::faults::failpoint_error;
-use workflow_engine::model::{Claim, Lane, Timestamp, WorkerId};
+use workflow_engine::model::{Claim, Lane, Retention, Timestamp, WorkerId};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, LeaseSession, Renewed};
 
 use super::database::Database;
@@ -25,6 +25,8 @@ struct Session {
     worker: WorkerId,
     /// The lanes that the worker serves, as JSON text.
     lanes: String,
+    /// The retention that it declares, as JSON text.
+    retention: String,
     /// `None` for a database in memory, which has one process and one connection.
     own: Option<Own>,
 }
@@ -47,9 +49,11 @@ pub(super) async fn open(
     database: &Arc<Database>,
     worker: WorkerId,
     served: &[Lane],
+    retention: &Retention,
 ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
     const OPERATION: &str = "open a lease session";
     let lanes = serde_json::to_string(served).during(OPERATION)?;
+    let retention = serde_json::to_string(retention).during(OPERATION)?;
     database.check_open(OPERATION)?;
     let own = match &database.file {
         None => None,
@@ -62,7 +66,7 @@ pub(super) async fn open(
             Some(Own { connection, files, lock })
         }
     };
-    let mut session = Session { database: Arc::clone(database), worker, lanes, own };
+    let mut session = Session { database: Arc::clone(database), worker, lanes, retention, own };
     // Each on its own: a repetition of both would drop the lock of the recorded worker.
     with_write_lock!(OPERATION, session.record())?;
     with_write_lock!(OPERATION, session.insert_lanes(served))?;
@@ -79,7 +83,11 @@ impl Session {
 
     async fn record(&mut self) -> Result<(), DatabaseError> {
         let (worker, now) = (self.worker.to_string(), self.database.now().as_micros());
-        let query = sqlx::query(sql::INSERT_WORKER).bind(worker).bind(now).bind(self.lanes.clone());
+        let query = sqlx::query(sql::INSERT_WORKER)
+            .bind(worker)
+            .bind(now)
+            .bind(self.lanes.clone())
+            .bind(self.retention.clone());
         query.execute(self.connection().await?.get()?).await.during("record a worker")?;
         Ok(())
     }

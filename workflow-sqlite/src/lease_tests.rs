@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, RunStatus, WorkerId};
+use workflow_engine::model::{Claim, Retention, RunStatus, WorkerId};
 use workflow_engine::store::{DatabaseErrorKind, Store};
 
 use super::fixture_tests::*;
@@ -14,7 +14,7 @@ async fn only_claims_that_hold_are_renewed() {
         let ended = f.started_and_claimed().await;
         f.commit_one(end_write(ended, "1")).await;
         let stale = Claim { epoch: 0, ..claim };
-        let mut session = f.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+        let mut session = f.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
         f.clock.advance(Duration::from_secs(10));
         let renewed = session.renew(&[stale, claim, ended], LEASE).await.unwrap();
         assert_eq!(renewed.iter().map(|renewed| renewed.claim).collect::<Vec<_>>(), [claim]);
@@ -32,8 +32,8 @@ async fn a_dead_worker_is_found_and_released() {
     let f = Fixture::file().await;
     let other = f.second_process().await;
     let (worker, dead) = (WorkerId::generate(), WorkerId::generate());
-    let mut session = f.store.open_lease(worker, &[]).await.unwrap();
-    let dying = other.open_lease(dead, &[]).await.unwrap();
+    let mut session = f.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
+    let dying = other.open_lease(dead, &[], &Retention::default()).await.unwrap();
     let run = f.start().await;
     f.claim(dead, 1).await;
     assert!(session.unlocked_workers().await.unwrap().is_empty());
@@ -54,8 +54,8 @@ async fn a_dead_worker_is_found_and_released() {
 async fn a_worker_that_was_forgotten_records_itself_again() {
     let f = Fixture::file().await;
     let (one, two) = (WorkerId::generate(), WorkerId::generate());
-    let mut first = f.store.open_lease(one, &[]).await.unwrap();
-    let mut second = f.store.open_lease(two, &[]).await.unwrap();
+    let mut first = f.store.open_lease(one, &[], &Retention::default()).await.unwrap();
+    let mut second = f.store.open_lease(two, &[], &Retention::default()).await.unwrap();
     second.release_worker(one).await.unwrap();
     assert!(first.unlocked_workers().await.unwrap().is_empty());
     assert!(second.unlocked_workers().await.unwrap().is_empty(), "its new lock is held");
@@ -82,7 +82,7 @@ async fn lock_files_are_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let f = Fixture::file().await;
     let worker = WorkerId::generate();
-    let _session = f.store.open_lease(worker, &[]).await.unwrap();
+    let _session = f.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
     let directory = f.directory.path().join("runs.db-workers");
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&directory), 0o700);
@@ -97,7 +97,7 @@ async fn a_directory_that_others_may_have_prepared_is_refused() {
     let f = Fixture::file().await;
     let directory = f.directory.path().join("runs.db-workers");
     let refusal = async || {
-        let error = f.store.open_lease(WorkerId::generate(), &[]).await.map(drop).unwrap_err();
+        let error = f.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.map(drop).unwrap_err();
         assert_eq!(error.kind, DatabaseErrorKind::Other);
         error.source.to_string()
     };
@@ -113,7 +113,7 @@ async fn a_directory_that_others_may_have_prepared_is_refused() {
         assert!(refusal().await.contains(&format!("mode {mode:04o}")));
     }
     std::fs::set_permissions(&directory, Permissions::from_mode(0o700)).unwrap();
-    let session = f.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let session = f.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     // Only root can give a directory away.
     if chown(&directory, Some(12_345), None).is_ok() {
         assert!(refusal().await.contains("belongs to user 12345"));
@@ -126,8 +126,8 @@ async fn a_directory_that_others_may_have_prepared_is_refused() {
 async fn a_young_worker_without_a_lock_file_is_not_dead() {
     let f = Fixture::file().await;
     let (one, two) = (WorkerId::generate(), WorkerId::generate());
-    let mut session = f.store.open_lease(one, &[]).await.unwrap();
-    let _other = f.second_process().await.open_lease(two, &[]).await.unwrap();
+    let mut session = f.store.open_lease(one, &[], &Retention::default()).await.unwrap();
+    let _other = f.second_process().await.open_lease(two, &[], &Retention::default()).await.unwrap();
     std::fs::remove_file(f.directory.path().join(format!("runs.db-workers/{two}.lock"))).unwrap();
     assert_eq!(session.unlocked_workers().await.unwrap(), []);
     assert!(f.store.workers().await.unwrap().iter().all(|worker| worker.live));

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Retention, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
+    WorkerId,
 };
 
 use workflow_engine::store::{
     ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreOptions,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
+    StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -201,6 +202,10 @@ impl Store for SqliteStore {
         within_deadline("look for missing runs", read::missing(&self.database, ids)).await
     }
 
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
+        within_deadline("find old runs", deletion::old_runs(&self.database, old)).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
     }
@@ -221,8 +226,13 @@ impl Store for SqliteStore {
         within_deadline("find due schedules", schedule::due(&self.database, computed, limit)).await
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        within_deadline("open a lease session", lease::open(&self.database, worker, lanes, retention)).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlx::{Connection, Row};
 
-use workflow_engine::model::RunFilter;
+use workflow_engine::model::{Retention, RunFilter};
 use workflow_engine::store::{ConnectError, DatabaseErrorKind, Outcome, StartOutcome, Store, StoreOptions, Write};
 
 use super::fixture_tests::*;
@@ -57,7 +57,7 @@ async fn files_are_the_owners_alone() {
     let path = directory.path().join("runs.db");
     let store = open(&format!("sqlite://{}", path.display())).await.unwrap();
     let worker = workflow_engine::model::WorkerId::generate();
-    let lease = store.open_lease(worker, &[]).await.unwrap();
+    let lease = store.open_lease(worker, &[], &Retention::default()).await.unwrap();
     store.list(&RunFilter::new()).await.unwrap();
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     let beside = |suffix: &str| directory.path().join(format!("runs.db{suffix}"));
@@ -264,6 +264,10 @@ async fn plans_are_searches(f: &Fixture) {
         (sql::COUNT_BEHIND, "SEARCH r USING COVERING INDEX workflow_runs_running (lane_id=?)"),
         (sql::FIND_DUE_LANES, "SEARCH t USING INDEX workflow_turns_open (base_id=? AND open_at<?)"),
         (sql::FIND_RUN, "SEARCH workflow_runs USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
+        (
+            sql::FIND_OLD_RUNS,
+            "SEARCH r USING COVERING INDEX workflow_runs_ended (workflow_name=? AND status=? AND (completed_at,id)>(?,?) AND completed_at<?)",
+        ),
         (sql::FIND_DELETED_RUNS, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::FIND_DELETED_RUNS, "SEARCH a EXISTS USING PRIMARY KEY (run_id=? AND step_key=?)"),
         (sql::COUNT_ROWS_OF_RUNS, "SEARCH r USING PRIMARY KEY (id=?)"),

@@ -153,6 +153,7 @@ statements! {
     DELETE_RUNS = "delete_runs.sql";
     DELETE_SIGNALS_OF_RUNS = "delete_signals_of_runs.sql";
     COUNT_ROWS_OF_RUNS = "count_rows_of_runs.sql";
+    FIND_OLD_RUNS = "find_old_runs.sql";
     FIND_DELETED_RUNS = "find_deleted_runs.sql";
     DELETE_SEATS = "delete_seats.sql";
     DELETE_SEATS_OF_RUNS = "delete_seats_of_runs.sql";

@@ -20,6 +20,7 @@ pub(super) async fn workers(database: &Database) -> Result<Vec<WorkerRecord>, Da
     let record = |found| {
         let id = row::worker_id(row::get(found, "id")?)?;
         let lanes: String = found.try_get("lanes").during(OPERATION)?;
+        let retention: String = found.try_get("retention").during(OPERATION)?;
         let started_at = row::time(found, "started_at")?;
         let age = database.now().since(started_at);
         let live = match &files {
@@ -27,7 +28,8 @@ pub(super) async fn workers(database: &Database) -> Result<Vec<WorkerRecord>, Da
             // The database has one process, and that lives.
             None => true,
         };
-        Ok(WorkerRecord { id, lanes: serde_json::from_str(&lanes).unwrap_or_default(), started_at, live })
+        let retention = serde_json::from_str(&retention).ok();
+        Ok(WorkerRecord { id, lanes: serde_json::from_str(&lanes).unwrap_or_default(), retention, started_at, live })
     };
     rows.iter().map(record).collect()
 }

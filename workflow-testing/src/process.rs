@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;
-use workflow_engine::model::WorkerId;
+use workflow_engine::model::{Retention, WorkerId};
 use workflow_sdk::{
     Client, DEFAULT_PAYLOAD_LIMIT, ErrorKind, Lane, Run, RunFilter, RunId, RunStatus, RunSummary, Timestamp,
 };
@@ -179,7 +179,7 @@ async fn release_dead(client: &Client) -> Result<(), WorkerError> {
     if dead.is_empty() {
         return Ok(());
     }
-    let mut session = store.open_lease(WorkerId::generate(), &[]).await?;
+    let mut session = store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     for worker in dead {
         session.release_worker(worker).await?;
     }

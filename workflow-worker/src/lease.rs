@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use workflow_engine::executor::Notifier;
 use workflow_engine::faults::{failpoint, failpoint_error, planted};
-use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::model::{Claim, Lane, Retention, WorkerId};
 use workflow_engine::observe::{Event, Observers};
 use workflow_engine::store::{LeaseSession, Renewed, Store};
 use workflow_sdk::DatabaseError;
@@ -55,6 +55,7 @@ impl LeaseThread {
         let keeper = LeaseKeeper {
             worker: shared.id,
             lanes: shared.lanes.clone(),
+            retention: shared.retention.clone(),
             store: Arc::clone(shared.client.store()),
             notifier: Arc::clone(shared.executor().notifier()),
             observers: shared.client.observers().clone(),
@@ -131,6 +132,7 @@ fn run_keeper(keeper: LeaseKeeper, stopping: watch::Receiver<bool>, opened: Open
 struct LeaseKeeper {
     worker: WorkerId,
     lanes: Vec<Lane>,
+    retention: Retention,
     store: Arc<dyn Store>,
     notifier: Arc<Notifier>,
     observers: Observers,
@@ -156,7 +158,7 @@ struct LeaseKeeper {
 
 impl LeaseKeeper {
     async fn run(mut self, stopping: watch::Receiver<bool>, opened: Opened) {
-        match self.store.open_lease(self.worker, &self.lanes).await {
+        match self.store.open_lease(self.worker, &self.lanes, &self.retention).await {
             Ok(mut session) => {
                 failpoint("lease.after_open");
                 self.release_at_start(session.as_mut()).await;

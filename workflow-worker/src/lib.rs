@@ -39,6 +39,7 @@ mod quarantine;
 mod queue;
 mod queue_watch;
 mod registry;
+mod retention;
 mod saturation;
 mod schedules;
 mod seat_watch;
@@ -54,7 +55,12 @@ pub use options::{ForeignAwait, LapsedLease, WorkerOptions};
 pub use preflight_report::{Finding, PreflightReport, Unregistered};
 pub use queue::Queue;
 pub use worker::Worker;
-pub use workflow_sdk::{GateLimits, Rate};
+pub use workflow_sdk::{GateLimits, Rate, Retain};
+
+/// Compiles the code on the page about ended runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/retention.md")]
+struct RetentionPage;
 
 /// Compiles the code on the page about limits for steps.
 #[cfg(all(doctest, feature = "sqlite"))]

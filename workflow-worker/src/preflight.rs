@@ -7,10 +7,55 @@ use workflow_sdk::{
     Client, DatabaseErrorKind, Misfit, Replayed, Run, RunFilter, RunHistory, RunId, RunStatus, UnreadablePayload,
 };
 
-use crate::WorkerError;
 use crate::drive::unreadable;
 use crate::preflight_report::{Finding, PreflightReport, Unregistered};
 use crate::registry::Registry;
+use crate::{Worker, WorkerError};
+
+impl<S> Worker<S> {
+    /// Replays every unfinished run of the database, in all queues, against the registered
+    /// workflows, and reports which runs would diverge or fail under them.
+    ///
+    /// It is meant for a CI job before a deployment, on the production database. It claims nothing,
+    /// writes nothing and begins no body. On PostgreSQL a read-only user is enough once the schema
+    /// is up to date. The code of the workflows outside of their steps does run, as in every
+    /// replay.
+    ///
+    /// The runs are judged one after the other. Each run costs one query, and each page of runs one
+    /// more. A run that a worker drives at the same time is judged by the state that was read.
+    ///
+    /// # Errors
+    /// [`WorkerError::NoWorkflows`], [`WorkerError::DuplicateWorkflow`] and [`WorkerError::Name`]
+    /// for the registered workflows, [`WorkerError::Database`] if the database cannot be read. A
+    /// history that cannot be read is not an error: see [`PreflightReport::unreadable`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect, because it only reads.
+    ///
+    /// ```
+    /// use std::process::ExitCode;
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_worker::Worker;
+    ///
+    /// #[workflow]
+    /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+    ///     ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// client.start(greet, "Ada".to_string()).await?;
+    /// let report = Worker::new(client, ()).register(greet).preflight().await?;
+    /// println!("{report}");
+    /// assert_eq!(report.fits, 1);
+    /// Ok(report.exit_code())
+    /// # }
+    /// ```
+    pub async fn preflight(&self) -> Result<PreflightReport, WorkerError> {
+        preflight(&self.client, &self.registry).await
+    }
+}
 
 /// Judges every unfinished run, one after the other, and reads them page by page.
 pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<PreflightReport, WorkerError> {

@@ -46,6 +46,11 @@ impl Registry {
         if self.entries.is_empty() { Err(WorkerError::NoWorkflows) } else { Ok(()) }
     }
 
+    /// Returns the names of the workflows, each once per version.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.keys().map(|id| id.name)
+    }
+
     /// Returns the queues that the attributes of the workflows name.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &'static str> {
         self.queues.iter().copied()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use workflow_engine::executor::Executor;
-use workflow_engine::model::{Lane, WorkerId};
+use workflow_engine::model::{Lane, Retention, WorkerId};
 use workflow_engine::runtime::BodyHooks;
 use workflow_engine::store::ClaimedRun;
 use workflow_sdk::Client;
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) options: WorkerOptions,
     pub(crate) registry: Registry,
+    /// How long ended runs stay, as the worker declares it.
+    pub(crate) retention: Retention,
     pub(crate) lanes: Vec<Lane>,
     /// The turns of the lanes in the claims.
     pub(crate) lane_order: LaneOrder,
@@ -57,7 +59,7 @@ impl Shared {
     pub(crate) fn new(
         client: Client,
         options: WorkerOptions,
-        registry: Registry,
+        (registry, retention): (Registry, Retention),
         body_hooks: Option<Arc<dyn BodyHooks>>,
     ) -> Arc<Self> {
         let awake = AwakeClock::default();
@@ -82,6 +84,7 @@ impl Shared {
             client,
             options,
             registry,
+            retention,
         })
     }
 
@@ -91,7 +94,7 @@ impl Shared {
     pub(crate) async fn idle(concurrency: u32) -> Arc<Self> {
         let client = Client::connect("sqlite::memory:").await.unwrap();
         let options = WorkerOptions { concurrency, ..WorkerOptions::default() };
-        Self::new(client, options, Registry::default(), None)
+        Self::new(client, options, (Registry::default(), Retention::default()), None)
     }
 
     /// Decides whether a claimed run may be driven now.

@@ -68,7 +68,7 @@ pub(crate) async fn warn_of_unserved(shared: Arc<Shared>) {
 }
 
 /// Shortens the interval by up to a quarter, so that workers do not look in step.
-fn jittered(interval: Duration) -> Duration {
+pub(crate) fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
 

@@ -16,25 +16,25 @@ use crate::declaration::{ComputedInputs, Schedules};
 use crate::lease::{LeaseThread, beat};
 use crate::limit::Limit;
 use crate::notifications::{forward_cancels, forward_pauses, forward_wakes, make_way};
-use crate::preflight::preflight;
 use crate::queue::Queue;
 use crate::queue_watch::{declare, watch_queues};
 use crate::registry::Registry;
+use crate::retention::{DeclaredRetention, delete_old_runs};
 use crate::schedules::fire_schedules;
 use crate::seat_watch::{self, watch_seats};
 use crate::shared::Shared;
 use crate::shutdown::{ReleaseOnDrop, Signals, drain};
 use crate::sweep::{expire_runs, warn_of_unserved};
-use crate::{ForeignAwait, LapsedLease, PreflightReport, WorkerError, WorkerOptions};
+use crate::{ForeignAwait, LapsedLease, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that are registered with it, and drives them.
 ///
 /// See the [crate's example](crate).
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker<S> {
-    client: Client,
+    pub(crate) client: Client,
     state: Arc<S>,
-    registry: Registry,
+    pub(crate) registry: Registry,
     schedules: Schedules,
     options: WorkerOptions,
     /// Whether [`Worker::queues`] was called.
@@ -43,6 +43,8 @@ pub struct Worker<S> {
     declared: Vec<Queue>,
     /// The limits for steps of [`Worker::limit`].
     limits: Vec<Limit>,
+    /// How long ended runs stay: [`Worker::retain`].
+    pub(crate) retention: DeclaredRetention,
     body_hooks: Option<Arc<dyn BodyHooks>>,
 }
 
@@ -69,6 +71,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
             names_queues: false,
             declared: Vec::new(),
             limits: Vec::new(),
+            retention: DeclaredRetention::default(),
             body_hooks,
         }
     }
@@ -310,49 +313,6 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.run_until_then(stop, std::future::pending()).await
     }
 
-    /// Replays every unfinished run of the database, in all queues, against the registered
-    /// workflows, and reports which runs would diverge or fail under them.
-    ///
-    /// It is meant for a CI job before a deployment, on the production database. It claims nothing,
-    /// writes nothing and begins no body. On PostgreSQL a read-only user is enough once the schema
-    /// is up to date. The code of the workflows outside of their steps does run, as in every
-    /// replay.
-    ///
-    /// The runs are judged one after the other. Each run costs one query, and each page of runs one
-    /// more. A run that a worker drives at the same time is judged by the state that was read.
-    ///
-    /// # Errors
-    /// [`WorkerError::NoWorkflows`], [`WorkerError::DuplicateWorkflow`] and [`WorkerError::Name`]
-    /// for the registered workflows, [`WorkerError::Database`] if the database cannot be read. A
-    /// history that cannot be read is not an error: see [`PreflightReport::unreadable`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect, because it only reads.
-    ///
-    /// ```
-    /// use std::process::ExitCode;
-    /// use workflow_sdk::prelude::*;
-    /// use workflow_worker::Worker;
-    ///
-    /// #[workflow]
-    /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
-    ///     ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    /// let client = Client::connect("sqlite::memory:").await?;
-    /// client.start(greet, "Ada".to_string()).await?;
-    /// let report = Worker::new(client, ()).register(greet).preflight().await?;
-    /// println!("{report}");
-    /// assert_eq!(report.fits, 1);
-    /// Ok(report.exit_code())
-    /// # }
-    /// ```
-    pub async fn preflight(&self) -> Result<PreflightReport, WorkerError> {
-        preflight(&self.client, &self.registry).await
-    }
-
     /// Adds the declared queues to those that the worker serves, and returns them. A worker that
     /// names no queue also serves those of its workflows.
     fn serve_declared(&mut self) -> Vec<Queue> {
@@ -381,7 +341,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.options.check(self.client.store().in_process())?;
         self.registry.check()?;
         let inputs = self.schedules.declare(&self.client).await?;
-        let shared = Shared::new(self.client, self.options, self.registry, self.body_hooks);
+        let retention = self.retention.resolve(&self.registry)?;
+        let shared = Shared::new(self.client, self.options, (self.registry, retention), self.body_hooks);
         declare(&shared, &declared).await?;
         seat_watch::declare(&shared, &limits).await?;
         let mut lease = LeaseThread::start(&shared).await?;
@@ -428,6 +389,7 @@ async fn work(
     helpers.spawn(make_way(Arc::clone(shared)));
     helpers.spawn(watch_queues(Arc::clone(shared)));
     helpers.spawn(watch_seats(Arc::clone(shared)));
+    helpers.spawn(delete_old_runs(Arc::clone(shared)));
     tokio::select! {
         biased;
         () = stop => Ok(()),

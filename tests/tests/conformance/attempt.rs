@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, WorkerId};
+use workflow_engine::model::{NewRun, Retention, WorkerId};
 use workflow_engine::store::{Outcome, RunEnd};
 use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
 use workflow_tests::Fixture;
@@ -39,7 +39,7 @@ fn stored(row: StepAttempt, epoch: i64) -> StepAttempt {
 /// them.
 pub async fn a_row_of_any_claim_has_the_epoch_of_its_claim(fixture: Fixture) {
     let worker = WorkerId::generate();
-    let _session = fixture.store.open_lease(worker, &[lane()]).await.unwrap();
+    let _session = fixture.store.open_lease(worker, &[lane()], &Retention::default()).await.unwrap();
     let again = fixture.started_many(2).await;
     fixture.claim(&claim_by(worker, 2)).await;
     fixture.advance(2 * LEASE);
@@ -73,7 +73,7 @@ pub async fn a_row_is_stored_unchanged_beside_any_other_row(fixture: Fixture) {
         |row| row.completed_at = Some(CLOCK_START + Duration::from_secs(1)),
     ];
     let worker = WorkerId::generate();
-    let _session = fixture.store.open_lease(worker, &[lane()]).await.unwrap();
+    let _session = fixture.store.open_lease(worker, &[lane()], &Retention::default()).await.unwrap();
     for change in changes {
         fixture.started_many(2).await;
         let claimed = fixture.claim(&claim_by(worker, 2)).await.runs;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, NewRun, OnParentEnd, SignalOutcome, StartTime, WorkerId};
+use workflow_engine::model::{Claim, NewRun, OnParentEnd, Retention, SignalOutcome, StartTime, WorkerId};
 use workflow_engine::store::{
     DeleteOutcome, DeleteWrite, ForkWrite, Outcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Store, Write,
 };
@@ -360,7 +360,7 @@ pub async fn a_closed_store_is_unreachable(fixture: Fixture) {
         handle.history(id).await.err().map(|error| error.kind),
         handle.ended(&[id]).await.err().map(|error| error.kind),
         handle.next_due(&[builders::lane()]).await.err().map(|error| error.kind),
-        handle.open_lease(WorkerId::generate(), &[]).await.err().map(|error| error.kind),
+        handle.open_lease(WorkerId::generate(), &[], &Retention::default()).await.err().map(|error| error.kind),
     ];
     assert_eq!(kinds, [Some(DatabaseErrorKind::Unreachable); 7]);
     assert!(

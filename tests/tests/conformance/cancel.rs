@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, NewRun, StartTime, WorkerId};
+use workflow_engine::model::{Claim, NewRun, Retention, StartTime, WorkerId};
 use workflow_engine::store::{Outcome, Renewed, RetryWrite, Store, Write};
 use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
@@ -126,7 +126,7 @@ pub async fn a_termination_takes_the_claim_away(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     assert_eq!(terminate(&fixture, claim.run_id).await, CancelOutcome::Canceled);
     assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
     let before = fixture.snapshot(claim.run_id).await;
@@ -162,7 +162,7 @@ pub async fn a_cancel_of_a_running_run_is_a_request(fixture: Fixture) {
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
     let before = fixture.run(claim.run_id).await;
-    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
         [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]

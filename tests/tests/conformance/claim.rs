@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, Lane, NewRun, StartTime, WorkerId};
+use workflow_engine::model::{Claim, Lane, NewRun, Retention, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, StartOutcome, Write};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
 use workflow_tests::builders::{
@@ -101,7 +101,11 @@ pub async fn many_due_runs_of_one_lane_do_not_delay_another_lane(fixture: Fixtur
     let (flood, other) = (lane(), lane_of("default", "refund", "1"));
     let of_other = || NewRun { lane: other.clone(), ..new_run() };
     let worker = WorkerId::generate();
-    let _lease = fixture.store.open_lease(worker, &[flood.clone(), other.clone()]).await.expect("a lease");
+    let _lease = fixture
+        .store
+        .open_lease(worker, &[flood.clone(), other.clone()], &Retention::default())
+        .await
+        .expect("a lease");
     let claim =
         |lanes: [&Lane; 2], limit| ClaimRequest { lanes: lanes.map(Lane::clone).into(), ..claim_by(worker, limit) };
     let (busy, parked) = (of_other(), of_other());
@@ -143,7 +147,7 @@ pub async fn many_due_runs_of_one_lane_do_not_delay_another_lane(fixture: Fixtur
 
 pub async fn a_claim_with_spare_capacity_finds_every_due_run(fixture: Fixture) {
     let worker = WorkerId::generate();
-    let _lease = fixture.store.open_lease(worker, &[lane()]).await.expect("a lease");
+    let _lease = fixture.store.open_lease(worker, &[lane()], &Retention::default()).await.expect("a lease");
     fixture.started().await;
     let busy = fixture.claim(&claim_by(worker, 1)).await.runs[0].claim;
     let due_after = |seconds: u32| NewRun { start: StartTime::At(fixture.now() + SECOND * seconds), ..new_run() };

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::WorkerId;
+use workflow_engine::model::{Retention, WorkerId};
 use workflow_engine::store::{ParkWrite, RunEnd, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
@@ -60,7 +60,7 @@ pub async fn an_ended_run_is_never_changed(fixture: Fixture) {
         assert_eq!(changed(&fixture.write(Write::ReleaseUnknown { worker, known: vec![] }).await), 0);
         fixture.write(start(&new)).await;
         assert_eq!(fixture.claim_due().await, []);
-        let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
+        let mut session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
         assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
         session.release_worker(before.0.worker_id.unwrap_or_else(WorkerId::generate)).await.unwrap();
         session.close().await.unwrap();

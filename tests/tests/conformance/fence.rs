@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::store::{LeaseSession, RunEnd, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_tests::builders::{
@@ -84,7 +84,7 @@ pub async fn a_stale_renewal_changes_nothing(fixture: Fixture) {
     let (stale, current) = fixture.taken_over().await;
     let before = fixture.snapshot(stale.run_id).await;
     fixture.advance(Duration::from_secs(1));
-    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     assert_eq!(session.renew(&[stale], LEASE).await.unwrap(), []);
     assert_eq!(fixture.snapshot(stale.run_id).await, before);
     assert_eq!(session.renew(&[current], LEASE).await.unwrap().len(), 1);
@@ -106,7 +106,7 @@ pub async fn a_worker_that_claims_again_fences_itself_out(fixture: Fixture) {
 /// store may have them in its fence cache.
 async fn claims_of_many_batches(fixture: &Fixture) -> (Box<dyn LeaseSession>, [Claim; 2]) {
     let request = claim_request();
-    let session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
+    let session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     fixture.started().await;
     fixture.started().await;
     let runs = fixture.claim(&request).await.runs;

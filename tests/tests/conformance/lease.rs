@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::store::{ClaimRequest, CrashesWrite, Renewed, Write};
 use workflow_sdk::RunStatus;
 use workflow_tests::builders::{LEASE, claim_by, claim_request, crashes, park, succeed};
@@ -34,11 +34,11 @@ pub async fn only_the_death_of_its_worker_counts_a_crash_of_a_run(fixture: Fixtu
     fixture.advance(LEASE);
     let next = fixture.claim_only().await;
     assert_eq!((next.claim.epoch, next.crashes), (2, 0), "the lease has ended, but the worker may live");
-    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     for crashes in 1..=3 {
         fixture.advance(LEASE);
         let dead = WorkerId::generate();
-        drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+        drop(fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap());
         fixture.claim(&claim_by(dead, 1)).await;
         // Before and after the end of the lease.
         fixture.advance(LEASE / 2 * u32::try_from(crashes).unwrap());
@@ -53,11 +53,11 @@ pub async fn only_the_death_of_its_worker_counts_a_crash_of_a_run(fixture: Fixtu
 }
 
 pub async fn the_death_of_a_worker_is_blamed_on_the_run_that_it_drove_alone(fixture: Fixture) {
-    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     let id = fixture.started().await;
     for lone_crashes in [0, 1, 2, 2] {
         let dead = WorkerId::generate();
-        drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+        drop(fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap());
         let run = fixture.claim(&claim_by(dead, 1)).await.runs.remove(0);
         assert_eq!(run.lone_crashes, lone_crashes);
         let alone = CrashesWrite { claim: run.claim, crashes: run.crashes, lone_crashes, is_alone: true };
@@ -73,7 +73,7 @@ pub async fn the_death_of_a_worker_is_blamed_on_the_run_that_it_drove_alone(fixt
     let (first, second) = (fixture.claim_only().await, WorkerId::generate());
     let alone = CrashesWrite { claim: first.claim, crashes: 1, lone_crashes: 0, is_alone: true };
     outcome::applied(&fixture.write(Write::Crashes(alone)).await);
-    drop(fixture.store.open_lease(second, &[]).await.unwrap());
+    drop(fixture.store.open_lease(second, &[], &Retention::default()).await.unwrap());
     fixture.advance(LEASE);
     fixture.claim(&claim_by(second, 1)).await;
     session.release_worker(second).await.unwrap();
@@ -112,7 +112,7 @@ pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     for _ in 0..5 {
         fixture.advance(LEASE - TICK);
         let renewed = session.renew(&[claim], LEASE).await.unwrap();
@@ -145,7 +145,7 @@ pub async fn a_renewal_reports_each_claim(fixture: Fixture) {
     let untouched = fixture.snapshot(unheld.run_id).await;
 
     fixture.advance(Duration::from_secs(1));
-    let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
     let mut renewed = session.renew(&[stale, unknown, unheld, parked, ended, asked, kept], LEASE).await.unwrap();
     renewed.sort_by_key(|renewed| renewed.claim);
     let mut expected = [
@@ -165,7 +165,7 @@ pub async fn many_claims_are_renewed_at_once(fixture: Fixture) {
     let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 1000)).await.runs.iter().map(|run| run.claim).collect();
     assert_eq!(claims.len(), 1000);
     fixture.advance(LEASE / 2);
-    let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
     let renewed: HashSet<Claim> =
         session.renew(&claims, LEASE).await.unwrap().iter().map(|renewed| renewed.claim).collect();
     assert_eq!(renewed, claims.into_iter().collect());
@@ -178,7 +178,7 @@ pub async fn a_claim_may_be_renewed_after_its_lease_until_it_is_taken(fixture: F
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     fixture.advance(2 * LEASE);
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap().len(),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::store::{LeaseSession, Renewed};
 use workflow_sdk::RunStatus;
 use workflow_tests::builders::{LEASE, claim_by, claim_request, park, succeed};
@@ -31,9 +31,9 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
     let second = fixture.second().await;
     let workers: Vec<WorkerId> = (0..3).map(|_| WorkerId::generate()).collect();
     let mut sessions = [
-        fixture.store.open_lease(workers[0], &[]).await.unwrap(),
-        second.open_lease(workers[1], &[]).await.unwrap(),
-        second.open_lease(workers[2], &[]).await.unwrap(),
+        fixture.store.open_lease(workers[0], &[], &Retention::default()).await.unwrap(),
+        second.open_lease(workers[1], &[], &Retention::default()).await.unwrap(),
+        second.open_lease(workers[2], &[], &Retention::default()).await.unwrap(),
     ];
     for _ in 0..20 {
         for session in &mut sessions {
@@ -59,9 +59,9 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
 pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, other, living) = (WorkerId::generate(), WorkerId::generate(), WorkerId::generate());
-    let session = fixture.store.open_lease(dead, &[]).await.unwrap();
-    let kept = fixture.store.open_lease(other, &[]).await.unwrap();
-    let mut watcher = second.open_lease(living, &[]).await.unwrap();
+    let session = fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap();
+    let kept = fixture.store.open_lease(other, &[], &Retention::default()).await.unwrap();
+    let mut watcher = second.open_lease(living, &[], &Retention::default()).await.unwrap();
     drop(session);
     is_seen_unlocked(&mut watcher, dead).await;
     assert_eq!(watcher.unlocked_workers().await.unwrap(), [dead], "only the dead worker, until it is released");
@@ -71,8 +71,8 @@ pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
 
 pub async fn a_closed_session_removes_its_worker(fixture: Fixture) {
     let second = fixture.second().await;
-    let session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
-    let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     assert_eq!(recorded(&fixture).await, 2);
     session.close().await.unwrap();
     assert_eq!(recorded(&fixture).await, 1);
@@ -84,13 +84,13 @@ pub async fn a_closed_session_removes_its_worker(fixture: Fixture) {
 pub async fn runs_of_a_released_worker_are_claimable_at_once(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, living) = (WorkerId::generate(), WorkerId::generate());
-    let session = fixture.store.open_lease(dead, &[]).await.unwrap();
+    let session = fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap();
     let claims = held_by(&fixture, dead, 3).await;
     fixture.advance(Duration::from_secs(1));
     assert_eq!(fixture.claim_due().await, []);
 
     drop(session);
-    let mut watcher = second.open_lease(living, &[]).await.unwrap();
+    let mut watcher = second.open_lease(living, &[], &Retention::default()).await.unwrap();
     is_seen_unlocked(&mut watcher, dead).await;
     assert_eq!(watcher.release_worker(dead).await.unwrap(), 3);
     for claim in &claims {
@@ -110,8 +110,8 @@ pub async fn runs_of_a_released_worker_are_claimable_at_once(fixture: Fixture) {
 
 pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
     let (dead, other) = (WorkerId::generate(), WorkerId::generate());
-    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
-    drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
+    drop(fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap());
     let theirs = held_by(&fixture, other, 2).await;
     let was = held_by(&fixture, dead, 3).await;
     applied(&fixture.write(park(was[0], fixture.now() + 2 * LEASE)).await);
@@ -134,8 +134,8 @@ pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
 pub async fn a_forgotten_living_worker_is_recorded_again(fixture: Fixture) {
     let second = fixture.second().await;
     let worker = WorkerId::generate();
-    let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
-    let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     for _ in 0..2 {
         watcher.release_worker(worker).await.unwrap();
         // Every living worker repeats these two calls.
@@ -154,8 +154,8 @@ pub async fn a_renewal_after_a_release_keeps_the_claim(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
-    let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     assert_eq!(watcher.release_worker(request.worker).await.unwrap(), 1);
     // No other worker has claimed the run yet, and this worker is alive, so it keeps its claim.
     assert_eq!(

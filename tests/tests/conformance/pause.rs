@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, StartTime, WorkerId};
+use workflow_engine::model::{NewRun, Retention, StartTime, WorkerId};
 use workflow_engine::store::{Outcome, Renewed, Write};
 use workflow_sdk::{CancelOutcome, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
@@ -53,7 +53,7 @@ pub async fn a_renewal_reports_a_pause(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
     let renewed = Renewed { claim, cancel_requested: false, paused: true, wakes: 0 };
@@ -68,10 +68,10 @@ pub async fn a_renewal_reports_a_pause(fixture: Fixture) {
 
 pub async fn a_paused_run_whose_worker_died_counts_one_crash(fixture: Fixture) {
     let (id, dead) = (fixture.started().await, WorkerId::generate());
-    drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+    drop(fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap());
     let claim = fixture.claim(&claim_by(dead, 1)).await.runs[0].claim;
     assert_eq!((claim.run_id, pause(&fixture, id).await), (id, PauseOutcome::Requested));
-    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     assert_eq!(session.release_worker(dead).await.unwrap(), 1);
     session.close().await.unwrap();
     fixture.advance(10 * LEASE);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, OnParentEnd, Priority, StartTime, WorkerId};
+use workflow_engine::model::{NewRun, OnParentEnd, Priority, Retention, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, Write};
 use workflow_sdk::{RunId, Timestamp};
 use workflow_tests::builders::{
@@ -171,7 +171,7 @@ pub async fn a_priority_is_shown_until_the_first_claim(fixture: Fixture) {
 /// Full claims resume where they ended, but each rank has its own place there.
 pub async fn full_claims_of_a_backlog_do_not_pass_over_another_priority(fixture: Fixture) {
     let worker = WorkerId::generate();
-    let _lease = fixture.store.open_lease(worker, &[lane()]).await.expect("a lease");
+    let _lease = fixture.store.open_lease(worker, &[lane()], &Retention::default()).await.expect("a lease");
     let busy = fixture.held().await;
     fixture.started_many(100).await;
     fixture.advance(SECOND);
@@ -209,7 +209,7 @@ pub async fn a_priority_counts_within_its_lane(fixture: Fixture) {
 
 pub async fn a_run_claimed_in_its_batch_has_begun(fixture: Fixture) {
     let worker = WorkerId::generate();
-    let _lease = fixture.store.open_lease(worker, &[lane()]).await.expect("a lease");
+    let _lease = fixture.store.open_lease(worker, &[lane()], &Retention::default()).await.expect("a lease");
     let low = of(Priority::Low);
     let outcomes = fixture.commit(&[start(&low), Write::Claim(claim_by(worker, 5))]).await;
     let claimed = outcome::claimed(outcomes.into_iter().next_back().expect("one outcome per write"));

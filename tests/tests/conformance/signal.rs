@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
+use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, Retention, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
@@ -365,7 +365,7 @@ pub async fn wakes_are_read_for_many_runs_and_by_each_renewal(fixture: Fixture) 
     assert_eq!(wakes, expected);
     assert_eq!(fixture.store.wakes(&[]).await.unwrap(), []);
 
-    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     let mut renewed = session.renew(&[woken, quiet], LEASE).await.unwrap();
     renewed.sort_unstable_by_key(|renewed| renewed.wakes);
     assert_eq!(

@@ -1,6 +1,7 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use workflow_engine::model::{Lane, NewRun, StartTime, WorkerId};
+use workflow_engine::model::{Lane, NewRun, Retain, Retention, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, Write};
 use workflow_tests::builders::{LEASE, claim_by, lane, lane_of, new_run};
 use workflow_tests::{Fixture, until};
@@ -10,12 +11,15 @@ pub async fn a_worker_is_recorded_with_what_it_serves(fixture: Fixture) {
     assert_eq!(fixture.store.workers().await.unwrap(), []);
     let (first, other) = (WorkerId::generate(), WorkerId::generate());
     let lanes = [lane_of("default", "checkout", "1"), lane_of("é\"q", "a,b", "2026-01")];
-    let session = fixture.store.open_lease(first, &lanes).await.unwrap();
-    let dying = fixture.store.open_lease(other, &[]).await.unwrap();
+    let keeps = Retention(BTreeMap::from([("é\"q".to_owned(), Retain::forever().failed(LEASE))]));
+    let session = fixture.store.open_lease(first, &lanes, &keeps).await.unwrap();
+    let dying = fixture.store.open_lease(other, &[], &Retention::default()).await.unwrap();
     let workers = second.workers().await.unwrap();
     assert_eq!(workers.len(), 2);
     let record = |id| workers.iter().find(|worker| worker.id == id).unwrap();
     assert_eq!((&record(first).lanes[..], record(first).live), (&lanes[..], true));
+    assert_eq!(record(first).retention.as_ref(), Some(&keeps));
+    assert_eq!(record(other).retention, Some(Retention::default()));
     assert_eq!((record(first).started_at, record(other).lanes.len()), (fixture.now(), 0));
 
     drop(dying);

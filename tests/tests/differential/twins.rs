@@ -1,6 +1,6 @@
 //! Two databases of one kind with the same content, each used by two processes.
 
-use workflow_engine::model::{Clock, WorkerId};
+use workflow_engine::model::{Clock, Retention, WorkerId};
 use workflow_engine::store::{LeaseSession, Outcome, Store, Write};
 use workflow_postgres::PostgresStore;
 use workflow_sdk::{DatabaseError, DatabaseErrorKind};
@@ -74,7 +74,13 @@ impl Twin {
         let mut leases = Vec::new();
         for _ in 0..PROCESSES {
             let handle = Handle::open(database, &place).await;
-            leases.push(handle.store().open_lease(WorkerId::generate(), &[]).await.expect("open a lease"));
+            leases.push(
+                handle
+                    .store()
+                    .open_lease(WorkerId::generate(), &[], &Retention::default())
+                    .await
+                    .expect("open a lease"),
+            );
             handles.push(handle);
         }
         let mut raw = place.raw().await;

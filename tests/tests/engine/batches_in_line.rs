@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use workflow_engine::executor::{Executor, PendingClaim, PendingOutcome};
-use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
@@ -45,7 +45,7 @@ impl InLine {
     async fn new(connect: Connect) -> Self {
         let client = connect.await.unwrap();
         let (inner, worker) = (Arc::clone(client.store()), WorkerId::generate());
-        let _lease = inner.open_lease(worker, &[]).await.unwrap();
+        let _lease = inner.open_lease(worker, &[], &Retention::default()).await.unwrap();
         let starts: Vec<Write> = (0..MANY).map(|_| Write::Start(new_run())).collect();
         inner.commit(&starts).await.unwrap();
         let runs = claimed(one(inner.commit(&[Write::Claim(claim_by(worker, 1000))]).await.unwrap())).runs;

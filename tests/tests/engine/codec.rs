@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use workflow_engine::model::{NewRun, WorkerId};
+use workflow_engine::model::{NewRun, Retention, WorkerId};
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
@@ -401,7 +401,7 @@ pub async fn a_batch_in_line_is_encoded_like_any_other(db: Live) {
     });
     let client = client(&db, moody).await;
     let (store, worker) = (client.store(), WorkerId::generate());
-    let _lease = store.open_lease(worker, &[]).await.unwrap();
+    let _lease = store.open_lease(worker, &[], &Retention::default()).await.unwrap();
     let claim = || Write::Claim(claim_by(worker, 1));
     let starts = [new_run(), NewRun { input: "\"second\"".into(), ..new_run() }].map(Write::Start);
     store.commit(&starts).await.unwrap();

@@ -42,6 +42,7 @@ mod poolers;
 mod preflight;
 mod queues;
 mod refusals;
+mod retention;
 mod retry;
 mod rooms;
 mod saga;
@@ -346,6 +347,11 @@ workflow_tests::cases! {
         a_wait_for_a_deleted_run_ends,
         a_run_that_is_needed_is_not_deleted,
         a_parent_that_is_tried_again_learns_that_its_child_was_deleted,
+    }
+    retention {
+        old_runs_are_deleted_and_others_stay,
+        a_worker_that_keeps_runs_longer_protects_them,
+        a_retention_out_of_range_is_refused,
     }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,

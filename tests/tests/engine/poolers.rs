@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_engine::model::WorkerId;
+use workflow_engine::model::{Retention, WorkerId};
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use workflow_sdk::sqlx::{self, Connection, PgConnection};
@@ -86,7 +86,7 @@ async fn a_pooler_in_session_mode_serves_clients_and_workers() {
 
     // The liveness lock of a worker is free once its connection to the pooler is gone.
     let store = client.store();
-    let lease = store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let lease = store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     assert!(store.workers().await.unwrap()[0].live);
     drop(lease);
     until("the lock is free", async || (!store.workers().await.unwrap()[0].live).then_some(())).await;

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fastrand::Rng;
-use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
+use workflow_engine::model::{
+    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, WorkerId,
+};
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    NextDue, OldRun, OldRuns, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction,
+    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -105,7 +107,8 @@ impl Wire {
     /// Releases the claims of this process, as another worker would that takes it for dead.
     async fn release(&self) {
         let Some(worker) = self.world.worker(self.process) else { return };
-        let session = self.world.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[]).await;
+        let session =
+            self.world.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[], &Retention::default()).await;
         let mut session = session.expect("the auditor opens a session");
         let claims = session.release_worker(worker).await.expect("the auditor releases");
         self.world.note(self.process, format_args!("is taken for dead: {claims} claims are released"));
@@ -283,6 +286,10 @@ impl Store for Wire {
         self.call("missing", self.inner.missing(ids), quiet).await
     }
 
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
+        self.call("old runs", self.inner.old_runs(old), quiet).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.call("wakes", self.inner.wakes(ids), quiet).await
     }
@@ -303,9 +310,14 @@ impl Store for Wire {
         self.call("due schedules", self.inner.due_schedules(computed, limit), quiet).await
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.world.set_worker(self.process, worker);
-        let inner = self.call("open a lease", self.inner.open_lease(worker, lanes), quiet).await?;
+        let inner = self.call("open a lease", self.inner.open_lease(worker, lanes, retention), quiet).await?;
         Ok(Box::new(WiredSession { inner, wire: self.clone() }))
     }
 

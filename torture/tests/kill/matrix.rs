@@ -8,7 +8,7 @@ use futures::future::join_all;
 use futures::stream;
 use rustix::process::Signal;
 use workflow_engine::faults::{Action, POINTS, Point};
-use workflow_engine::model::WorkerId;
+use workflow_engine::model::{Retention, WorkerId};
 use workflow_sdk::RunId;
 use workflow_tests::Database;
 use workflow_torture::ledger::Fact;
@@ -78,7 +78,7 @@ async fn stands_still(testbed: &Testbed, workload: &Workload) {
 /// Records `count` workers whose processes are dead.
 async fn leave_dead_workers(testbed: &Testbed, count: u32) {
     for _ in 0..count {
-        let session = testbed.client.store().open_lease(WorkerId::generate(), &[]).await;
+        let session = testbed.client.store().open_lease(WorkerId::generate(), &[], &Retention::default()).await;
         drop(session.expect("open a lease session"));
     }
 }

@@ -18,6 +18,7 @@ mod priority;
 mod queue;
 mod rate;
 mod redaction;
+mod retention;
 mod retry;
 mod run;
 mod run_conditions;
@@ -60,6 +61,7 @@ pub use payload_codec::{CodecError, CodedPayload, PayloadCodec, PayloadContext, 
 pub use priority::{Priority, Rank};
 pub use queue::{FullQueue, GateLimits, QueueChange, QueueLimits, QueuePause, QueueRecord};
 pub use rate::{InvalidRate, Rate};
+pub use retention::{Retain, Retention};
 pub use retry::Retry;
 pub use run::{KeyReuse, Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
 pub use run_conditions::{NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan};

@@ -153,6 +153,19 @@ pub enum Event<'a> {
         /// How long the last attempt took.
         duration: Duration,
     },
+    /// A worker has looked for ended runs that are older than workers keep them, and has deleted
+    /// some.
+    OldRunsDeleted {
+        /// The worker.
+        worker: WorkerId,
+        /// How many runs were deleted.
+        deleted: u64,
+        /// How many were kept, because a parent still needs them or because they were tried again
+        /// meanwhile.
+        kept: u64,
+        /// How long it took, with the rests between the batches.
+        duration: Duration,
+    },
     /// The executor committed a batch.
     Committed {
         /// How many writes the batch had.
@@ -237,6 +250,7 @@ impl Event<'_> {
             Self::WorkerStarted { .. } => "worker_started",
             Self::WorkerStopped { .. } => "worker_stopped",
             Self::WorkerDied { .. } => "worker_died",
+            Self::OldRunsDeleted { .. } => "old_runs_deleted",
         }
     }
 }

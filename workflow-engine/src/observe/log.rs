@@ -99,6 +99,10 @@ impl Observer for LogObserver {
             Event::WorkerStarted { worker, lanes } => {
                 tracing::info!(target: "workflow", %worker, lanes, event = event.name(), "worker started");
             }
+            Event::OldRunsDeleted { worker, deleted, kept, duration } => {
+                let event = event.name();
+                tracing::info!(target: "workflow", %worker, deleted, kept, ?duration, event, "old runs were deleted");
+            }
             Event::WorkerStopped { worker } => {
                 tracing::info!(target: "workflow", %worker, event = event.name(), "worker stopped");
             }

@@ -12,16 +12,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    AttemptStatus, Claim, Lane, LimitRecord, PayloadContext, PayloadPlace, QueueRecord, Run, RunId, SeatLine, SeatWait,
-    SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, WorkerId, event_of_signal,
+    AttemptStatus, Claim, Lane, LimitRecord, PayloadContext, PayloadPlace, QueueRecord, Retention, Run, RunId,
+    SeatLine, SeatWait, SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, WorkerId, event_of_signal,
 };
 
 use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan,
-    ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError,
-    WorkerRecord, Write,
+    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, OldRun, OldRuns, Outcome,
+    ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -198,6 +198,10 @@ impl Store for CodedStore {
         self.inner.missing(ids).await
     }
 
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
+        self.inner.old_runs(old).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.inner.wakes(ids).await
     }
@@ -231,8 +235,13 @@ impl Store for CodedStore {
         Ok(schedules)
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        self.inner.open_lease(worker, lanes).await
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        self.inner.open_lease(worker, lanes, retention).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {

@@ -14,13 +14,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, RunSummary, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, Timestamp, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Retention, Run, RunFilter, RunId, RunSummary, SeatLine, SeatWait,
+    StepAttempt, StoredSchedule, Timestamp, WorkerId,
 };
 
 mod apply;
 #[cfg(test)]
 mod apply_tests;
+mod approval;
 mod attempt_row;
 mod batch_target;
 mod cascade;
@@ -60,13 +61,14 @@ mod worker_record;
 mod write;
 
 pub use apply::{apply, apply_within};
+pub use approval::WaitingApproval;
 pub use attempt_row::AttemptRow;
 pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
-pub use deletion::{DeleteOutcome, DeleteWrite, DeletedRun, FoundRun};
+pub use deletion::{DeleteOutcome, DeleteWrite, DeletedRun, FoundRun, OldRun, OldRuns};
 pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
@@ -223,6 +225,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError>;
 
+    /// Returns the first of these ended runs, by the time and then the id. Reads only these, by an
+    /// index.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError>;
+
     /// Returns the `wakes` of each of these runs, in any order. One query for all.
     ///
     /// # Errors
@@ -257,12 +266,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError>;
 
     /// Opens the session that keeps the claims of a worker: a connection of its own, bound to the
-    /// calling runtime, that holds the worker's liveness lock. Records the worker and the lanes
-    /// that it serves, so that other workers can check its lock.
+    /// calling runtime, that holds the worker's liveness lock. Records the worker with the lanes
+    /// that it serves and the retention that it declares, so that other workers can check its lock
+    /// and know both.
     ///
     /// # Errors
     /// [`DatabaseError`] of the database or of the lock file.
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError>;
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError>;
 
     /// Returns every recorded worker, in the order of ids. A worker that died stays recorded until
     /// another worker notices.
@@ -427,21 +442,6 @@ pub struct Renewed {
     pub paused: bool,
     /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
-}
-
-/// A step of kind approval that waits.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaitingApproval {
-    /// The run.
-    pub run_id: RunId,
-    /// The queue, workflow and version of the run.
-    pub lane: Lane,
-    /// The key of the step.
-    pub step_key: String,
-    /// The output that the step wrote when it began, as JSON text.
-    pub output: Option<String>,
-    /// When it began.
-    pub started_at: Timestamp,
 }
 
 /// When the next run is due.

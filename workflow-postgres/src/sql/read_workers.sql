@@ -6,6 +6,6 @@ WITH held AS MATERIALIZED (
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
 )
-SELECT w.id, w.lanes, w.started_at, EXISTS (SELECT FROM held WHERE held.lock_key = w.lock_key) AS live
+SELECT w.id, w.lanes, w.retention, w.started_at, EXISTS (SELECT FROM held WHERE held.lock_key = w.lock_key) AS live
 FROM {schema}.workflow_workers AS w
 ORDER BY w.id

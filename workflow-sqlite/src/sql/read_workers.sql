@@ -1,3 +1,3 @@
 -- Called by: workers.rs.
 -- Guarantees: returns every recorded worker.
-SELECT id, lanes, started_at FROM workflow_workers ORDER BY id
+SELECT id, lanes, retention, started_at FROM workflow_workers ORDER BY id

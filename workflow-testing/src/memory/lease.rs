@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use workflow_engine::model::{Claim, Lane, RunStatus, WorkerId};
+use workflow_engine::model::{Claim, Lane, Retention, RunStatus, WorkerId};
 use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
 
 use super::tables::Tables;
@@ -16,6 +16,7 @@ struct Session {
     handle: Arc<Handle>,
     worker: WorkerId,
     lanes: Vec<Lane>,
+    retention: Retention,
 }
 
 /// See [`Store::open_lease`](workflow_engine::store::Store::open_lease).
@@ -23,14 +24,15 @@ pub(super) fn open(
     handle: &Arc<Handle>,
     worker: WorkerId,
     lanes: &[Lane],
+    retention: &Retention,
 ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
     let database = handle.open("open a lease session")?;
     database.change(handle.number, |tables, now| {
         tables.workers.lock(worker);
-        tables.workers.record(worker, lanes, now);
+        tables.workers.record(worker, (lanes, retention), now);
         Ok(())
     })?;
-    Ok(Box::new(Session { handle: Arc::clone(handle), worker, lanes: lanes.to_vec() }))
+    Ok(Box::new(Session { handle: Arc::clone(handle), worker, lanes: lanes.to_vec(), retention: retention.clone() }))
 }
 
 #[async_trait]
@@ -49,7 +51,7 @@ impl LeaseSession for Session {
             let unlocked = tables.workers.unlocked();
             if !tables.workers.is_recorded(self.worker) {
                 tracing::warn!(worker = %self.worker, "this worker was taken for dead; it records itself again");
-                tables.workers.record(self.worker, &self.lanes, now);
+                tables.workers.record(self.worker, (&self.lanes, &self.retention), now);
             }
             Ok(unlocked)
         })

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use workflow_engine::model::{
-    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule, WorkerId,
+    Claim, Clock, Lane, LimitRecord, QueueRecord, Retention, Run, RunId, SeatLine, SeatWait, StepAttempt,
+    StoredSchedule, WorkerId,
 };
 
 use workflow_engine::store::{
     DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
-    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    LeaseSession, Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow,
+    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -203,6 +204,11 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| read::missing(tables, ids)))
     }
 
+    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
+        let database = self.handle.open("find old runs")?;
+        Ok(database.look(|tables, _| deletion::old_runs(tables, old)))
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         let database = self.handle.open("look for woken runs")?;
         Ok(database.look(|tables, _| read::wakes(tables, ids)))
@@ -228,8 +234,13 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, now| schedule::due(tables, computed, limit, now)))
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        lease::open(&self.handle, worker, lanes)
+    async fn open_lease(
+        &self,
+        worker: WorkerId,
+        lanes: &[Lane],
+        retention: &Retention,
+    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        lease::open(&self.handle, worker, lanes, retention)
     }
 
     async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use workflow_engine::model::{
-    Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Run, RunId, RunStatus, SeatLine, StepAttempt,
+    Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Retention, Run, RunId, RunStatus, SeatLine, StepAttempt,
     StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{ClaimPlace, DeletedRun, DueRuns, WorkerRecord};
@@ -346,16 +346,16 @@ impl Tables {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Workers {
     /// In the order in which they began. Ids are random, and a simulation must not depend on them.
-    recorded: Vec<(WorkerId, Vec<Lane>, Timestamp)>,
+    recorded: Vec<(WorkerId, Vec<Lane>, Retention, Timestamp)>,
     /// The number of sessions that hold the lock of a worker.
     locks: BTreeMap<WorkerId, u32>,
 }
 
 impl Workers {
     /// Records a worker, if it is not recorded.
-    pub(super) fn record(&mut self, worker: WorkerId, lanes: &[Lane], now: Timestamp) {
+    pub(super) fn record(&mut self, worker: WorkerId, (lanes, retention): (&[Lane], &Retention), now: Timestamp) {
         if !self.is_recorded(worker) {
-            self.recorded.push((worker, lanes.to_vec(), now));
+            self.recorded.push((worker, lanes.to_vec(), retention.clone(), now));
         }
     }
 
@@ -391,9 +391,10 @@ impl Workers {
 
     /// Returns every recorded worker.
     pub(super) fn records(&self) -> Vec<WorkerRecord> {
-        let record = |(id, lanes, started_at): &(WorkerId, Vec<Lane>, Timestamp)| WorkerRecord {
+        let record = |(id, lanes, retention, started_at): &(WorkerId, Vec<Lane>, Retention, Timestamp)| WorkerRecord {
             id: *id,
             lanes: lanes.clone(),
+            retention: Some(retention.clone()),
             started_at: *started_at,
             live: self.locks.contains_key(id),
         };
