@@ -9,7 +9,6 @@
 //! behind.
 
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -40,6 +39,7 @@ mod gates;
 mod inbox;
 mod item;
 mod lanes;
+mod lease_session;
 mod limited_claim;
 mod line_rate;
 mod locks;
@@ -76,6 +76,7 @@ pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
+pub use lease_session::{LeaseSession, Renewed};
 pub use limited_claim::{LockedQueue, claim_limited};
 pub use line_rate::{LineRate, ReadRates};
 pub use locks::{LockedEvents, Locks, RunState};
@@ -388,39 +389,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError>;
 }
 
-/// The connection of one worker: renews its claims and shows that its process lives.
-#[async_trait]
-pub trait LeaseSession: fmt::Debug + Send {
-    /// Moves the end of the lease of all these claims to now + `lease`, in one statement. Claims
-    /// that are missing in the answer are lost.
-    ///
-    /// # Errors
-    /// [`DatabaseError`]: any of the claims may have been renewed.
-    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError>;
-
-    /// Returns recorded workers, other than this one, whose liveness lock is free at this moment.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError>;
-
-    /// Forgets a worker that died, counts a crash for each run that it held, and makes those runs
-    /// due now, all in one transaction. Returns the number of runs. A run that the worker drove
-    /// alone also counts a lone crash. Does nothing if the worker is not recorded.
-    ///
-    /// Safe while that worker still lives: the next claim has another epoch.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
-    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError>;
-
-    /// Forgets this worker and frees its lock.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
-    async fn close(self: Box<Self>) -> Result<(), DatabaseError>;
-}
-
 /// Receives hints from other processes.
 #[async_trait]
 pub trait Listener: fmt::Debug + Send {
@@ -429,19 +397,6 @@ pub trait Listener: fmt::Debug + Send {
     /// # Errors
     /// [`DatabaseError`]; the listener cannot be used any more.
     async fn next(&mut self) -> Result<(), DatabaseError>;
-}
-
-/// A claim that was renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renewed {
-    /// The claim.
-    pub claim: Claim,
-    /// `true` if a cancel of the run was requested.
-    pub cancel_requested: bool,
-    /// `true` if the run is paused.
-    pub paused: bool,
-    /// The run's `wakes`: how often something asked it to wake.
-    pub wakes: i64,
 }
 
 /// When the next run is due.
