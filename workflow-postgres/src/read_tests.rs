@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, Retention, Run, RunFilter, RunId, RunStatus};
-use workflow_engine::model::{NewRun, RunFilter, RunId, RunStatus, RunSummary};
+use workflow_engine::model::{NewRun, Retention, RunFilter, RunId, RunStatus, RunSummary};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
