@@ -10,6 +10,7 @@ const TABLES: &[&str] = &[
     "workflow_runs",
     "step_attempts",
     "workflow_signals",
+    "workflow_tags",
     "workflow_event_waits",
     "workflow_queues",
     "workflow_limits",
