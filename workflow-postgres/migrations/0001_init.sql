@@ -169,7 +169,7 @@ CREATE TRIGGER workflow_runs_free AFTER UPDATE OF status ON {schema}.workflow_ru
     FOR EACH ROW WHEN (NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status <> 'running')
     EXECUTE FUNCTION {schema}.workflow_free_gate();
 
--- The tags of runs, once more by name and value. The key serves lists of the runs with one tag.
+-- The tags of runs by name and value. The key serves lists of the runs with one tag.
 CREATE TABLE {schema}.workflow_tags (
     run_id uuid NOT NULL,
     name   text NOT NULL COLLATE "C",

@@ -124,7 +124,7 @@ CREATE INDEX workflow_runs_running ON workflow_runs (lane_id, available_at, id, 
 CREATE INDEX workflow_runs_waiting ON workflow_runs (id) WHERE status IN ('pending', 'parked');
 CREATE INDEX workflow_runs_failed ON workflow_runs (id) WHERE status IN ('failed', 'canceled');
 
--- The tags of runs, once more by name and value. The key serves lists of the runs with one tag.
+-- The tags of runs by name and value. The key serves lists of the runs with one tag.
 CREATE TABLE workflow_tags (
     name   TEXT NOT NULL,
     value  TEXT NOT NULL,
