@@ -22,7 +22,7 @@ pub enum TimeTest {
     /// `>`: later than this.
     After(Moment),
     /// `>=`: at this time or later.
-    From(Moment),
+    Since(Moment),
     /// `<`: before this.
     Before(Moment),
     /// `<=`: at this time or before it.
@@ -68,7 +68,7 @@ impl TimeTest {
         // The longer operator first: the shorter one begins it.
         let moment = |operator| text.strip_prefix(operator).map(Moment::parse);
         if let Some(moment) = moment(">=") {
-            return moment.map(Self::From);
+            return moment.map(Self::Since);
         }
         if let Some(moment) = moment("<=") {
             return moment.map(Self::Until);
@@ -86,7 +86,7 @@ impl TimeTest {
         let next = |moment: Moment| Timestamp::from_micros(moment.at(now).as_micros().saturating_add(1));
         match self {
             Self::After(moment) => (Some(next(moment)), None),
-            Self::From(moment) => (Some(moment.at(now)), None),
+            Self::Since(moment) => (Some(moment.at(now)), None),
             Self::Before(moment) => (None, Some(moment.at(now))),
             Self::Until(moment) => (None, Some(next(moment))),
             Self::Between(from, before) => (Some(from.at(now)), Some(before.at(now))),
@@ -189,7 +189,7 @@ impl fmt::Display for TimeTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::After(moment) => write!(f, ">{moment}"),
-            Self::From(moment) => write!(f, ">={moment}"),
+            Self::Since(moment) => write!(f, ">={moment}"),
             Self::Before(moment) => write!(f, "<{moment}"),
             Self::Until(moment) => write!(f, "<={moment}"),
             Self::Between(from, before) => write!(f, "{from}..{before}"),
