@@ -21,7 +21,7 @@ use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
 use workflow_tests::log_capture::LogCapture;
 use workflow_tests::log_secrets::{assert_no_secret, stored_secrets};
-use workflow_tests::{Database, RawConnection};
+use workflow_tests::{Database, RawConnection, until};
 
 pub use location::Location;
 
@@ -223,6 +223,9 @@ impl Testbed {
                 return;
             }
             worker.signal(Signal::CONT);
+            // Stopped again at once, it would not get the time to end its transaction, and all
+            // others would wait for it.
+            until("the transaction of a worker ends", async || self.can_be_written().await.then_some(())).await;
         }
     }
 

@@ -86,12 +86,12 @@ pub async fn a_worker_stopped_for_many_leases_does_not_take_itself_for_stuck(dat
 /// The worker is stopped while its outcome is in flight. The successor has begun the same step and
 /// not ended it, so only the fence can reject the stale outcome.
 pub async fn a_worker_stopped_before_its_commit_changes_nothing(database: Database) {
-    let testbed = Testbed::new(database).await;
-    let mut settings = testbed.settings();
-    settings.lease = Some(500);
     // On SQLite, a process that is stopped inside a transaction of another thread blocks all other
-    // processes. Then the test tries again with a new worker.
-    let (run, stopped) = loop {
+    // processes. Then the test tries again with a new database.
+    let (testbed, mut settings, run, stopped) = loop {
+        let testbed = Testbed::new(database).await;
+        let mut settings = testbed.settings();
+        settings.lease = Some(500);
         testbed.open_gate("one");
         let run = testbed.start_gated(7).await;
         let mut stopped = testbed.spawn_to_die("stopped", &settings, "record.before_commit@1:stop");
@@ -99,10 +99,10 @@ pub async fn a_worker_stopped_before_its_commit_changes_nothing(database: Databa
         stopped.stands_still().await;
         testbed.close_gate("one");
         if testbed.can_be_written().await {
-            break (run, stopped);
+            break (testbed, settings, run, stopped);
         }
         stopped.kill();
-        testbed.client.cancel(run.id).await.expect("cancel");
+        testbed.sweep().await;
     };
     settings.lease = None;
     let successor = testbed.spawn("successor", &settings);
