@@ -386,7 +386,7 @@ pub async fn concurrent_deletions_of_families_do_not_deadlock(fixture: Fixture) 
     for process in processes {
         process.await.unwrap();
     }
-    // What a parent still awaited goes with or after it.
+    // A child that a parent still awaited is deleted with the parent or after it.
     let parents_first = family().map(delete).collect::<Vec<_>>();
     fixture.commit(&parents_first).await;
     fixture.commit(&parents_first).await;
