@@ -12,8 +12,8 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction,
-    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -260,10 +260,6 @@ impl Store for FaultyStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         self.inner.missing(ids).await
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        self.inner.old_runs(old).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -143,8 +143,10 @@ CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (lane_id, rank, availab
 CREATE INDEX workflow_runs_running ON {schema}.workflow_runs (lane_id, available_at, id, worker_id)
     WHERE status = 'running';
 
--- Serve lists: the runs that wait, and those that failed or were canceled, by id. Ids sort by time.
-CREATE INDEX workflow_runs_waiting ON {schema}.workflow_runs (id) WHERE status IN ('pending', 'parked');
+-- Serve lists: the runs that are parked, that are paused, and that failed or were canceled, by id.
+-- Ids sort by time. A run that only starts, runs and succeeds stands in none of these.
+CREATE INDEX workflow_runs_parked ON {schema}.workflow_runs (id) WHERE status = 'parked';
+CREATE INDEX workflow_runs_paused ON {schema}.workflow_runs (id) WHERE paused_at IS NOT NULL;
 CREATE INDEX workflow_runs_failed ON {schema}.workflow_runs (id) WHERE status IN ('failed', 'canceled');
 
 -- A trigger, so that no statement that changes runs can forget the gates.
@@ -208,9 +210,6 @@ CREATE INDEX workflow_runs_deadline ON {schema}.workflow_runs (deadline_at)
 -- Serves the end of a parent: its children that have not ended.
 CREATE INDEX workflow_runs_parent ON {schema}.workflow_runs (parent_run_id)
     WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
-
--- Serves the search for old runs: the ended runs of a workflow and status by the time of the end.
-CREATE INDEX workflow_runs_ended ON {schema}.workflow_runs (workflow_name, status, completed_at, id) WHERE completed_at IS NOT NULL;
 
 -- Attempts of steps, patches, published values and items of streams.
 CREATE TABLE {schema}.step_attempts (

@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{RunId, Timestamp};
-use workflow_engine::store::{DeletedRun, FoundRun, OldRun, OldRuns};
+use workflow_engine::store::{DeletedRun, FoundRun};
 
 use super::error::Failure;
 use super::fence::ids;
@@ -29,21 +29,6 @@ pub(super) async fn find(
         Ok((row::run_id(row)?, found))
     });
     found.collect()
-}
-
-/// See [`Store::old_runs`](workflow_engine::store::Store::old_runs).
-pub(super) async fn old_runs(connection: &mut PgConnection, sql: &Sql, old: &OldRuns) -> Result<Vec<OldRun>, Failure> {
-    let query = sql
-        .find_old_runs
-        .query()
-        .bind(&old.workflow)
-        .bind(old.status.as_str())
-        .bind(old.before.as_micros())
-        .bind(old.after.map_or(i64::MIN, |after| after.ended_at.as_micros()))
-        .bind(old.after.map_or(Uuid::nil(), |after| after.id.as_uuid()))
-        .bind(i64::from(old.limit));
-    let rows = query.fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(OldRun { ended_at: row::time(row, "completed_at")?, id: row::run_id(row)? })).collect()
 }
 
 /// Deletes runs with all their rows. Returns what each one had.

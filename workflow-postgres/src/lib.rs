@@ -27,8 +27,8 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -230,10 +230,6 @@ impl Store for PostgresStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         read_call!(self, "look for missing runs", connection => read::missing(connection, &self.sql, ids))
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        read_call!(self, "find old runs", connection => deletion::old_runs(connection, &self.sql, old))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

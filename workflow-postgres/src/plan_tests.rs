@@ -99,33 +99,6 @@ async fn a_look_at_a_line_reads_the_seats_that_are_taken_and_the_first_that_wait
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
-#[tokio::test]
-async fn the_search_for_old_runs_reads_only_these() -> TestResult {
-    let fixture = fixture().await?;
-    fill(&fixture).await?;
-    // A hundred old runs between runs of another workflow, and others that ended later.
-    fixture
-        .execute(
-            "UPDATE {schema}.workflow_runs SET completed_at = 1000 WHERE status = 'succeeded';
-             UPDATE {schema}.workflow_runs SET completed_at = 1
-             WHERE id IN (SELECT id FROM {schema}.workflow_runs WHERE status = 'succeeded' LIMIT 100)",
-        )
-        .await?;
-    let mut connection = fixture.store.pool.acquire().await?;
-    for analyzed in [false, true] {
-        if analyzed {
-            fixture.execute("VACUUM ANALYZE {schema}.workflow_runs").await?;
-        }
-        let query = format!("{EXPLAIN} {}", fixture.store.sql.find_old_runs.text());
-        let query = sqlx::query(AssertSqlSafe(query)).bind("checkout").bind("succeeded").bind(500_i64);
-        let query = query.bind(i64::MIN).bind(Uuid::nil()).bind(1000_i64);
-        let plan = lines(query.fetch_all(&mut *connection).await?)?;
-        assert!(plan.contains("workflow_runs_ended") && !plan.contains("Sort"), "{plan}");
-        assert!(touched(&plan) < 150, "{plan}");
-    }
-    fixture.execute("DROP SCHEMA {schema} CASCADE").await
-}
-
 async fn explain(connection: &mut PgConnection, statement: &str) -> TestResult<String> {
     let mut text = format!("{EXPLAIN} {statement}");
     for (parameter, place) in [("$2", "$1"), ("$3", "$2"), ("$4", "$3"), ("$5", "$4")] {

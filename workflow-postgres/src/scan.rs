@@ -23,20 +23,25 @@ const LIST: &str = include_str!("sql/list_runs.sql");
 enum Part {
     All,
     Tagged,
-    Waiting,
+    Pending,
+    Parked,
+    Paused,
     Running,
     Failed,
     Keyed,
 }
 
 impl Part {
-    const EACH: [Self; 6] = [Self::All, Self::Tagged, Self::Waiting, Self::Running, Self::Failed, Self::Keyed];
+    const EACH: [Self; 8] =
+        [Self::All, Self::Tagged, Self::Pending, Self::Parked, Self::Paused, Self::Running, Self::Failed, Self::Keyed];
 
     fn of(source: &ScanSource) -> Self {
         match source {
             ScanSource::All => Self::All,
             ScanSource::Tagged(..) => Self::Tagged,
-            ScanSource::Waiting => Self::Waiting,
+            ScanSource::Pending => Self::Pending,
+            ScanSource::Parked => Self::Parked,
+            ScanSource::Paused => Self::Paused,
             ScanSource::Running => Self::Running,
             ScanSource::Failed => Self::Failed,
             ScanSource::Keyed(_) => Self::Keyed,
@@ -47,7 +52,9 @@ impl Part {
         match self {
             Self::All => include_str!("sql/parts/scan_all.sql"),
             Self::Tagged => include_str!("sql/parts/scan_tagged.sql"),
-            Self::Waiting => include_str!("sql/parts/scan_waiting.sql"),
+            Self::Pending => include_str!("sql/parts/scan_pending.sql"),
+            Self::Parked => include_str!("sql/parts/scan_parked.sql"),
+            Self::Paused => include_str!("sql/parts/scan_paused.sql"),
             Self::Running => include_str!("sql/parts/scan_running.sql"),
             Self::Failed => include_str!("sql/parts/scan_failed.sql"),
             Self::Keyed => include_str!("sql/parts/scan_keyed.sql"),
@@ -92,8 +99,7 @@ impl ScanStatements {
 
 /// See [`Store::scan`](workflow_engine::store::Store::scan).
 pub(super) async fn scan(connection: &mut PgConnection, sql: &Sql, scan: &RunScan) -> Result<ScannedRuns, Failure> {
-    let is_running = scan.source == ScanSource::Running;
-    let source = if is_running && !are_few_running(connection, sql).await? { &ScanSource::All } else { &scan.source };
+    let source = if can_be_sorted(connection, sql, &scan.source).await? { &scan.source } else { &ScanSource::All };
     let (find_end, list) = sql.scans.of(source, scan.direction)?;
     let bounds = (scan.newer_than, scan.older_than);
     let query = bind_range(find_end.query(), source, bounds, scan.rows);
@@ -106,9 +112,16 @@ pub(super) async fn scan(connection: &mut PgConnection, sql: &Sql, scan: &RunSca
     Ok(ScannedRuns { runs: map_all(&rows, row::listed_run)?, end })
 }
 
-async fn are_few_running(connection: &mut PgConnection, sql: &Sql) -> Result<bool, Failure> {
-    let row = sql.count_running_runs.query().fetch_one(connection).await?;
-    Ok(row.try_get::<i64, _>(0)? <= i64::from(SCAN_BUDGET))
+/// Returns `false` if the index of the source has another order than the list, and too many rows to
+/// sort them.
+async fn can_be_sorted(connection: &mut PgConnection, sql: &Sql, source: &ScanSource) -> Result<bool, Failure> {
+    let (count, most) = match source {
+        ScanSource::Running => (&sql.count_running_runs, SCAN_BUDGET),
+        ScanSource::Pending => (&sql.count_waiting_runs, SCAN_BUDGET / 10),
+        _ => return Ok(true),
+    };
+    let row = count.query().fetch_one(connection).await?;
+    Ok(row.try_get::<i64, _>(0)? <= i64::from(most))
 }
 
 pub(super) type ListQuery = Query<'static, Postgres, PgArguments>;
@@ -122,7 +135,7 @@ pub(super) fn bind_range(
     let (name, value) = match source {
         ScanSource::Tagged(name, value) => (Some(name.clone()), Some(value.clone())),
         ScanSource::Keyed(key) => (Some(key.clone()), None),
-        ScanSource::All | ScanSource::Waiting | ScanSource::Running | ScanSource::Failed => (None, None),
+        _ => (None, None),
     };
     query.bind(newer.as_uuid()).bind(older.as_uuid()).bind(i64::from(rows)).bind(name).bind(value)
 }

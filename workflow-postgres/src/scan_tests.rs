@@ -22,7 +22,9 @@ async fn a_list_reads_only_its_source() -> TestResult {
     for (source, index) in [
         (ScanSource::All, "workflow_runs_pkey"),
         (ScanSource::Tagged("region".into(), "eu".into()), "workflow_tags_pkey"),
-        (ScanSource::Waiting, "workflow_runs_waiting"),
+        (ScanSource::Pending, "workflow_runs_due"),
+        (ScanSource::Parked, "workflow_runs_parked"),
+        (ScanSource::Paused, "workflow_runs_paused"),
         (ScanSource::Failed, "workflow_runs_failed"),
         (ScanSource::Running, "workflow_runs_running"),
         (ScanSource::Keyed("order-1".into()), "workflow_runs_key"),

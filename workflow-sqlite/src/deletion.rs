@@ -6,9 +6,8 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::RunId;
-use workflow_engine::store::{DatabaseError, DeletedRun, FoundRun, OldRun, OldRuns};
+use workflow_engine::store::{DatabaseError, DeletedRun, FoundRun};
 
-use super::database::Database;
 use super::error::During;
 use super::{event, row, sql};
 
@@ -30,22 +29,6 @@ pub(super) async fn find(
         Ok((row::id(row, "id")?, FoundRun { status: row::status(row)?, completed_at, awaited_by }))
     });
     found.collect()
-}
-
-/// See [`Store::old_runs`](workflow_engine::store::Store::old_runs).
-pub(super) async fn old_runs(database: &Database, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-    const OPERATION: &str = "find old runs";
-    let query = sqlx::query(sql::FIND_OLD_RUNS)
-        .bind(&old.workflow)
-        .bind(old.status.as_str())
-        .bind(old.before.as_micros())
-        .bind(old.after.map_or(i64::MIN, |after| after.ended_at.as_micros()))
-        .bind(old.after.map(|after| after.id.to_string()).unwrap_or_default())
-        .bind(old.limit);
-    let mut reader = database.reader().await?;
-    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
-    let found = |row| Ok(OldRun { ended_at: row::time(row, "completed_at")?, id: row::id(row, "id")? });
-    rows.iter().map(found).collect()
 }
 
 /// Deletes runs with all their rows. Returns what each one had.

@@ -12,8 +12,8 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
-    StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreOptions,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -200,10 +200,6 @@ impl Store for SqliteStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         within_deadline("look for missing runs", read::missing(&self.database, ids)).await
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        within_deadline("find old runs", deletion::old_runs(&self.database, old)).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

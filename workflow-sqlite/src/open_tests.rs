@@ -264,10 +264,6 @@ async fn plans_are_searches(f: &Fixture) {
         (sql::COUNT_BEHIND, "SEARCH r USING COVERING INDEX workflow_runs_running (lane_id=?)"),
         (sql::FIND_DUE_LANES, "SEARCH t USING INDEX workflow_turns_open (base_id=? AND open_at<?)"),
         (sql::FIND_RUN, "SEARCH workflow_runs USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
-        (
-            sql::FIND_OLD_RUNS,
-            "SEARCH r USING COVERING INDEX workflow_runs_ended (workflow_name=? AND status=? AND (completed_at,id)>(?,?) AND completed_at<?)",
-        ),
         (sql::FIND_DELETED_RUNS, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::FIND_DELETED_RUNS, "SEARCH a EXISTS USING PRIMARY KEY (run_id=? AND step_key=?)"),
         (sql::COUNT_ROWS_OF_RUNS, "SEARCH r USING PRIMARY KEY (id=?)"),

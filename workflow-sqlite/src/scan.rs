@@ -24,8 +24,7 @@ type ListQuery = Query<'static, Sqlite, SqliteArguments>;
 pub(super) async fn scan(database: &Database, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
     let mut reader = database.reader().await?;
     let connection = reader.connection()?;
-    let is_running = scan.source == ScanSource::Running;
-    let source = if is_running && !are_few_running(connection).await? { &ScanSource::All } else { &scan.source };
+    let source = if can_be_sorted(connection, &scan.source).await? { &scan.source } else { &ScanSource::All };
     let ScanStatements { find_end, list } = statements(source, scan.direction);
     let bounds = (scan.newer_than, scan.older_than);
     let found = bind_range(sqlx::query(find_end), source, bounds, scan.rows).fetch_optional(&mut *connection).await;
@@ -36,10 +35,16 @@ pub(super) async fn scan(database: &Database, scan: &RunScan) -> Result<ScannedR
     Ok(ScannedRuns { runs: understand(&rows, row::listed_run)?, end })
 }
 
-async fn are_few_running(connection: &mut SqliteConnection) -> Result<bool, DatabaseError> {
-    let query = sqlx::query_scalar(sql::COUNT_RUNNING_RUNS).bind(SCAN_BUDGET + 1);
-    let count: i64 = query.fetch_one(connection).await.during(OPERATION)?;
-    Ok(count <= i64::from(SCAN_BUDGET))
+/// Returns `false` if the index of the source has another order than the list, and too many rows to
+/// sort them.
+async fn can_be_sorted(connection: &mut SqliteConnection, source: &ScanSource) -> Result<bool, DatabaseError> {
+    let (statement, most) = match source {
+        ScanSource::Running => (sql::COUNT_RUNNING_RUNS, SCAN_BUDGET),
+        ScanSource::Pending => (sql::COUNT_WAITING_RUNS, SCAN_BUDGET / 10),
+        _ => return Ok(true),
+    };
+    let count: i64 = sqlx::query_scalar(statement).bind(most + 1).fetch_one(connection).await.during(OPERATION)?;
+    Ok(count <= i64::from(most))
 }
 
 fn statements(source: &ScanSource, direction: Direction) -> ScanStatements {
@@ -48,8 +53,12 @@ fn statements(source: &ScanSource, direction: Direction) -> ScanStatements {
         (ScanSource::All, Direction::Newer) => sql::SCAN_ALL_NEWER,
         (ScanSource::Tagged(..), Direction::Older) => sql::SCAN_TAGGED_OLDER,
         (ScanSource::Tagged(..), Direction::Newer) => sql::SCAN_TAGGED_NEWER,
-        (ScanSource::Waiting, Direction::Older) => sql::SCAN_WAITING_OLDER,
-        (ScanSource::Waiting, Direction::Newer) => sql::SCAN_WAITING_NEWER,
+        (ScanSource::Pending, Direction::Older) => sql::SCAN_PENDING_OLDER,
+        (ScanSource::Pending, Direction::Newer) => sql::SCAN_PENDING_NEWER,
+        (ScanSource::Parked, Direction::Older) => sql::SCAN_PARKED_OLDER,
+        (ScanSource::Parked, Direction::Newer) => sql::SCAN_PARKED_NEWER,
+        (ScanSource::Paused, Direction::Older) => sql::SCAN_PAUSED_OLDER,
+        (ScanSource::Paused, Direction::Newer) => sql::SCAN_PAUSED_NEWER,
         (ScanSource::Running, Direction::Older) => sql::SCAN_RUNNING_OLDER,
         (ScanSource::Running, Direction::Newer) => sql::SCAN_RUNNING_NEWER,
         (ScanSource::Failed, Direction::Older) => sql::SCAN_FAILED_OLDER,
@@ -63,7 +72,7 @@ fn bind_range(query: ListQuery, source: &ScanSource, (newer, older): (RunId, Run
     let (name, value) = match source {
         ScanSource::Tagged(name, value) => (Some(name.clone()), Some(value.clone())),
         ScanSource::Keyed(key) => (Some(key.clone()), None),
-        ScanSource::All | ScanSource::Waiting | ScanSource::Running | ScanSource::Failed => (None, None),
+        _ => (None, None),
     };
     query.bind(newer.to_string()).bind(older.to_string()).bind(rows).bind(name).bind(value)
 }

@@ -6,7 +6,7 @@ use super::fixture_tests::*;
 use super::sql::{self, ScanStatements};
 
 /// Each source is read by its index, in the order of the list and no further than needed. Only the
-/// running runs and the runs of a key, which are few, are sorted.
+/// pending and the running runs and those of a key, which are few, are sorted.
 #[tokio::test]
 async fn a_list_reads_only_its_source() {
     let f = Fixture::file().await;
@@ -24,13 +24,17 @@ async fn a_list_reads_only_its_source() {
         let all = format!("SEARCH workflow_runs USING PRIMARY KEY {range}");
         let by = |index: &str| format!("SEARCH workflow_runs USING INDEX {index} {range}");
         let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running".to_owned();
+        let parked = format!("SEARCH workflow_runs USING COVERING INDEX workflow_runs_parked {range}");
+        let due = "SCAN workflow_runs USING INDEX workflow_runs_due".to_owned();
         let keyed =
             "SEARCH r USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=? AND id>? AND id<?)".to_owned();
         let tagged = "SEARCH workflow_tags USING PRIMARY KEY (name=? AND value=? AND run_id>? AND run_id<?)".to_owned();
         for (older, newer, expected) in [
             (sql::SCAN_ALL_OLDER, sql::SCAN_ALL_NEWER, all),
             (sql::SCAN_TAGGED_OLDER, sql::SCAN_TAGGED_NEWER, tagged),
-            (sql::SCAN_WAITING_OLDER, sql::SCAN_WAITING_NEWER, by("workflow_runs_waiting")),
+            (sql::SCAN_PENDING_OLDER, sql::SCAN_PENDING_NEWER, due),
+            (sql::SCAN_PARKED_OLDER, sql::SCAN_PARKED_NEWER, parked),
+            (sql::SCAN_PAUSED_OLDER, sql::SCAN_PAUSED_NEWER, by("workflow_runs_paused")),
             (sql::SCAN_FAILED_OLDER, sql::SCAN_FAILED_NEWER, by("workflow_runs_failed")),
             (sql::SCAN_RUNNING_OLDER, sql::SCAN_RUNNING_NEWER, running),
             (sql::SCAN_KEYED_OLDER, sql::SCAN_KEYED_NEWER, keyed),
@@ -42,7 +46,7 @@ async fn a_list_reads_only_its_source() {
                     let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
                     assert!(plan.contains(&expected), "{statement}\n{expected}\n{plan:#?}");
                     let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER BY"));
-                    let is_short = ["running", "_key"].iter().any(|index| expected.contains(index));
+                    let is_short = ["running", "_due", "_key"].iter().any(|index| expected.contains(index));
                     assert!(!sorts || is_short, "{statement}\n{plan:#?}");
                     if statement == list {
                         assert!(plan.iter().any(|step| step == "SEARCH r USING PRIMARY KEY (id=?)"), "{plan:#?}");

@@ -103,7 +103,9 @@ macro_rules! scans {
 scans! {
     SCAN_ALL_OLDER, SCAN_ALL_NEWER = "scan_all.sql";
     SCAN_TAGGED_OLDER, SCAN_TAGGED_NEWER = "scan_tagged.sql";
-    SCAN_WAITING_OLDER, SCAN_WAITING_NEWER = "scan_waiting.sql";
+    SCAN_PENDING_OLDER, SCAN_PENDING_NEWER = "scan_pending.sql";
+    SCAN_PARKED_OLDER, SCAN_PARKED_NEWER = "scan_parked.sql";
+    SCAN_PAUSED_OLDER, SCAN_PAUSED_NEWER = "scan_paused.sql";
     SCAN_RUNNING_OLDER, SCAN_RUNNING_NEWER = "scan_running.sql";
     SCAN_FAILED_OLDER, SCAN_FAILED_NEWER = "scan_failed.sql";
     SCAN_KEYED_OLDER, SCAN_KEYED_NEWER = "scan_keyed.sql";
@@ -122,6 +124,7 @@ statements! {
     COUNT_RUNNING = "count_running.sql";
     COUNT_WAITING = "count_waiting.sql";
     COUNT_WAITING_BEHIND = "count_waiting_behind.sql";
+    COUNT_WAITING_RUNS = "count_waiting_runs.sql";
     END_TURNS = "end_turns.sql";
     FIND_DUE_GATES = "find_due_gates.sql";
     FIND_LAPSED_GATES = "find_lapsed_gates.sql";
@@ -153,7 +156,6 @@ statements! {
     DELETE_RUNS = "delete_runs.sql";
     DELETE_SIGNALS_OF_RUNS = "delete_signals_of_runs.sql";
     COUNT_ROWS_OF_RUNS = "count_rows_of_runs.sql";
-    FIND_OLD_RUNS = "find_old_runs.sql";
     FIND_DELETED_RUNS = "find_deleted_runs.sql";
     DELETE_SEATS = "delete_seats.sql";
     DELETE_SEATS_OF_RUNS = "delete_seats_of_runs.sql";

@@ -10,8 +10,8 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store,
-    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -80,10 +80,6 @@ impl Store for CrashStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         self.inner.missing(ids).await
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        self.inner.old_runs(old).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

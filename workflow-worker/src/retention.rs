@@ -6,9 +6,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::Instant;
-use workflow_engine::model::{NameSubject, Retain, Retention, RunStatus, Timestamp, WorkerId, check_name};
+use workflow_engine::model::{
+    NameCondition, NamePattern, NameSubject, Retain, Retention, RunConditions, RunId, RunSummary, TimeSpan, Timestamp,
+    WorkerId, check_name,
+};
 use workflow_engine::observe::Event;
-use workflow_engine::store::{DeleteOutcome, DeleteWrite, OldRun, OldRuns, Outcome, WorkerRecord, Write};
+use workflow_engine::store::{
+    DeleteOutcome, DeleteWrite, Direction, Outcome, RunList, SCAN_BUDGET, WorkerRecord, Write, list_runs,
+};
 use workflow_sdk::DatabaseError;
 
 use crate::registry::Registry;
@@ -19,21 +24,24 @@ use crate::{Worker, WorkerError};
 /// When a worker first looks for old runs: a process that starts has more urgent work.
 const FIRST: Duration = Duration::from_secs(5);
 
-/// How often it looks after that.
+/// How often it looks after that, if a look is short.
 const INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often it looks at least. A look reads the whole table if it holds runs that stay for ever.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How often it looks on a store in this process, whose clock may jump over months.
 const RARE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The number of runs that one query finds. After as many, the worker looks whether another one
-/// deletes, or keeps runs longer.
+/// The number of old runs that one page has. After each page, the worker looks whether another
+/// one deletes, or keeps runs longer.
 const PAGE: u32 = 512;
 
 /// How long the deletions of one batch may take. A batch of SQLite keeps all other writers waiting.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// The worker rests for as many times as long as it has deleted, so that the load of the database
-/// grows by a tenth.
+/// The worker rests for as many times as long as it has read or deleted, so that the load of the
+/// database grows by a tenth.
 const REST: u32 = 9;
 
 /// The longest rest: a database that was away for a while is not left alone for minutes.
@@ -134,10 +142,12 @@ pub(crate) async fn delete_old_runs(shared: Arc<Shared>) {
     let mut interval = FIRST;
     loop {
         tokio::time::sleep(jittered(interval)).await;
-        interval = shared.pace(INTERVAL, RARE_INTERVAL);
+        let begun = Instant::now();
         if let Err(error) = sweep(&shared).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot delete old runs, trying again");
         }
+        let pause = (begun.elapsed() * REST).clamp(INTERVAL, LONGEST_INTERVAL);
+        interval = shared.pace(pause, RARE_INTERVAL);
     }
 }
 
@@ -145,9 +155,13 @@ pub(crate) async fn delete_old_runs(shared: Arc<Shared>) {
 async fn sweep(shared: &Shared) -> Result<(), DatabaseError> {
     let begun = Instant::now();
     let mut sweep = Sweep { shared, slice: 1, deleted: 0, kept: 0 };
-    for (workflow, retain) in read_duty(shared).await?.0 {
-        for (status, limit) in retain.limits() {
-            sweep.delete_all(&workflow, status, limit).await?;
+    let mut from = None;
+    loop {
+        // At each page another worker may delete by now, or keep runs for longer.
+        let duty = read_duty(shared).await?;
+        from = sweep.delete_page(&duty, from).await?;
+        if from.is_none() {
+            break;
         }
     }
     let Sweep { deleted, kept, .. } = sweep;
@@ -201,52 +215,33 @@ struct Sweep<'s> {
 }
 
 impl Sweep<'_> {
-    /// Deletes the runs of a workflow that ended in this way longer ago than `limit`, the oldest
-    /// first.
-    async fn delete_all(
-        &mut self,
-        workflow: &str,
-        status: RunStatus,
-        mut limit: Duration,
-    ) -> Result<(), DatabaseError> {
+    /// Deletes the old runs of the next page behind `from`, in the order of their starts. Returns
+    /// where the next page begins; `None` after the last one.
+    async fn delete_page(&mut self, duty: &Retention, from: Option<RunId>) -> Result<Option<RunId>, DatabaseError> {
         let store = self.shared.client.store();
-        let mut after: Option<OldRun> = None;
-        loop {
-            let before = store.next_due(&[]).await?.now - limit;
-            let old = OldRuns { workflow: workflow.to_owned(), status, before, after, limit: PAGE };
-            let page = store.old_runs(&old).await?;
-            after = page.last().copied();
-            self.delete_page(&page, before).await?;
-            if page.len() < PAGE as usize {
-                return Ok(());
-            }
-            // By now another worker may delete, or keep runs for longer.
-            match read_duty(self.shared).await?.0.get(workflow).and_then(|retain| retain.limit(status)) {
-                Some(current) => limit = current,
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// Deletes these runs in slices, and rests after each.
-    async fn delete_page(&mut self, page: &[OldRun], before: Timestamp) -> Result<(), DatabaseError> {
-        let mut rest = page;
-        while !rest.is_empty() {
-            let (slice, later) = rest.split_at(self.slice.min(rest.len()));
-            rest = later;
+        let begun = Instant::now();
+        let now = store.next_due(&[]).await?.now;
+        let Some(list) = candidates(duty, from, now) else { return Ok(None) };
+        let page = list_runs(&**store, &list).await?;
+        rest_after(begun.elapsed()).await;
+        let mut old: &[(RunId, Timestamp)] = &old_runs(&page.runs, duty, now);
+        while !old.is_empty() {
+            let (slice, later) = old.split_at(self.slice.min(old.len()));
+            old = later;
             let begun = Instant::now();
-            self.delete_slice(slice, before).await?;
+            self.delete_slice(slice).await?;
             let took = begun.elapsed();
             self.slice = next_slice(self.slice, took);
-            tokio::time::sleep((took * REST).min(LONGEST_REST)).await;
+            rest_after(took).await;
         }
-        Ok(())
+        Ok(page.next)
     }
 
-    async fn delete_slice(&mut self, slice: &[OldRun], before: Timestamp) -> Result<(), DatabaseError> {
+    /// Deletes these runs unless they ended later than at these times.
+    async fn delete_slice(&mut self, slice: &[(RunId, Timestamp)]) -> Result<(), DatabaseError> {
         let mut pending = Vec::with_capacity(slice.len());
-        for run in slice {
-            let write = DeleteWrite { run_id: run.id, ended_before: Some(before) };
+        for (run_id, before) in slice {
+            let write = DeleteWrite { run_id: *run_id, ended_before: Some(*before) };
             // The worker ends with the executor.
             let Ok(sent) = self.shared.executor().send(Write::Delete(write)).await else {
                 return std::future::pending().await;
@@ -264,6 +259,35 @@ impl Sweep<'_> {
         }
         Ok(())
     }
+}
+
+async fn rest_after(work: Duration) {
+    tokio::time::sleep((work * REST).min(LONGEST_REST)).await;
+}
+
+/// Returns the list of the runs that may be old: those that the shortest retention lets go. `None`
+/// if every run stays.
+fn candidates(duty: &Retention, from: Option<RunId>, now: Timestamp) -> Option<RunList> {
+    let limited = || duty.0.iter().flat_map(|(workflow, retain)| retain.limits().map(move |limit| (workflow, limit)));
+    let shortest = limited().map(|(_, (_, after))| after).min()?;
+    let mut names: Vec<&String> = limited().map(|(workflow, _)| workflow).collect();
+    names.dedup();
+    let pattern = |name: &String| NamePattern { text: name.clone(), is_prefix: false };
+    let workflow = NameCondition { any_of: names.into_iter().map(pattern).collect(), none_of: Vec::new() };
+    let before = TimeSpan { from: None, before: Some(now - shortest) };
+    let statuses = limited().map(|(_, (status, _))| status).collect();
+    // What has ended before that time began before it.
+    let conditions = RunConditions { statuses, workflow, ended: before, created: before, ..RunConditions::none() };
+    Some(RunList { conditions, from, direction: Direction::Newer, limit: PAGE, budget: SCAN_BUDGET, now })
+}
+
+/// Returns those of these runs that are old, each with the time before which it has to have ended.
+fn old_runs(runs: &[RunSummary], duty: &Retention, now: Timestamp) -> Vec<(RunId, Timestamp)> {
+    let old = runs.iter().filter_map(|run| {
+        let before = now - duty.0.get(&run.lane.workflow)?.limit(run.status)?;
+        (run.completed_at? < before).then_some((run.id, before))
+    });
+    old.collect()
 }
 
 /// Returns how many runs the next batch deletes after one of so many has taken this long. It grows
@@ -306,6 +330,23 @@ mod tests {
         assert_eq!(duty_of(ids[4], &[]), Ok(Retention::default()), "it is not recorded");
         let later = [worker(ids[2], true, Some(all(DAY))), worker(ids[3], true, None)];
         assert_eq!(duty_of(later[0].id, &later), Err(later[1].id));
+    }
+
+    #[test]
+    fn a_run_is_old_after_the_time_of_its_workflow_and_end() {
+        let now = Timestamp::from_micros(1_700_000_000_000_000);
+        let declared = BTreeMap::from([
+            ("checkout".to_owned(), Retain::forever().succeeded(2 * DAY).failed(3 * DAY)),
+            ("audit".to_owned(), Retain::forever()),
+            ("report".to_owned(), Retain::all(DAY)),
+        ]);
+        let duty = Retention(declared);
+        let list = candidates(&duty, None, now).expect("some runs do not stay");
+        let names: Vec<&str> = list.conditions.workflow.any_of.iter().map(|name| name.text.as_str()).collect();
+        assert_eq!(names, ["checkout", "report"]);
+        assert_eq!(list.conditions.ended.before, Some(now - DAY), "the shortest time");
+        let none = Retention(BTreeMap::from([("audit".to_owned(), Retain::forever())]));
+        assert!(candidates(&none, None, now).is_none());
     }
 
     #[test]

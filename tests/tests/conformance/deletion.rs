@@ -6,8 +6,7 @@ use tokio::process::Command;
 
 use workflow_engine::model::{Claim, NewRun};
 use workflow_engine::store::{
-    DeleteOutcome, DeleteWrite, DeletedRun, ForkWrite, OldRun, OldRuns, Outcome, ReviveWrite, RunEnd, StartOutcome,
-    Store, Write,
+    DeleteOutcome, DeleteWrite, DeletedRun, ForkWrite, Outcome, ReviveWrite, RunEnd, StartOutcome, Store, Write,
 };
 use workflow_sdk::{OnParentEnd, RunFilter, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind};
 use workflow_tests::Fixture;
@@ -426,42 +425,4 @@ pub async fn a_kill_leaves_no_half_deleted_run(fixture: Fixture) {
         assert_eq!((attempts, signals), (left * STEPS, left), "rows of {left} whole runs");
     }
     assert!(kills > 0, "no process was killed in its work");
-}
-
-pub async fn old_runs_are_found_in_the_order_of_their_ends(fixture: Fixture) {
-    // The first to start is the last to end.
-    fixture.started_many(5).await;
-    let mut claims: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
-    claims.sort_by_key(|claim| std::cmp::Reverse(claim.run_id));
-    let mut ended = Vec::new();
-    for (number, claim) in claims.iter().enumerate() {
-        // Two end at the same time.
-        if number != 3 {
-            fixture.advance(MINUTE);
-        }
-        applied(&fixture.write(succeed(*claim, "1")).await);
-        ended.push(OldRun { ended_at: fixture.now(), id: claim.run_id });
-    }
-    ended.sort_unstable();
-    let failed = failed(&fixture).await;
-    fixture.advance(MINUTE);
-    fixture.held().await;
-    let all = |status| OldRuns { workflow: "checkout".into(), status, before: fixture.now(), after: None, limit: 100 };
-    let find = async |old: &OldRuns| fixture.store.old_runs(old).await.unwrap();
-    let succeeded = all(RunStatus::Succeeded);
-    assert_eq!(find(&succeeded).await, ended);
-    assert_eq!(find(&OldRuns { before: ended[4].ended_at, ..succeeded.clone() }).await, ended[..4]);
-    assert_eq!(find(&OldRuns { limit: 2, ..succeeded.clone() }).await, ended[..2]);
-    for (place, after) in ended.iter().enumerate() {
-        let rest = OldRuns { after: Some(*after), ..succeeded.clone() };
-        assert_eq!(find(&rest).await, ended[place + 1..]);
-    }
-    let failures = all(RunStatus::Failed);
-    assert_eq!(find(&failures).await.iter().map(|run| run.id).collect::<Vec<_>>(), [failed]);
-    applied(&fixture.write(revive(failed)).await);
-    assert_eq!(find(&failures).await, []);
-    assert_eq!(find(&all(RunStatus::Canceled)).await, []);
-    assert_eq!(find(&OldRuns { workflow: "other".into(), ..succeeded.clone() }).await, []);
-    fixture.write(delete(ended[0].id)).await;
-    assert_eq!(find(&succeeded).await, ended[1..]);
 }

@@ -275,7 +275,7 @@ pub async fn a_cut_source_hides_no_run_of_another_one(fixture: Fixture) {
     let key = none(&[begins("x")]);
     let conditions =
         RunConditions { statuses: [RunStatus::Pending, RunStatus::Running].into(), key, ..RunConditions::none() };
-    assert_eq!(ScanSource::of(&conditions), [ScanSource::Waiting, ScanSource::Running]);
+    assert_eq!(ScanSource::of(&conditions), [ScanSource::Pending, ScanSource::Running]);
     let mut page = RunList { budget: 100, ..list_of(conditions) };
     let mut seen = Vec::new();
     loop {

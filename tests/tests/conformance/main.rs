@@ -503,7 +503,6 @@ workflow_tests::cases! {
         a_deletion_beside_a_start_with_its_key_leaves_one_run_at_most,
         a_deletion_beside_a_signal_or_a_fork_leaves_no_row,
         concurrent_deletions_of_families_do_not_deadlock,
-        old_runs_are_found_in_the_order_of_their_ends,
         a_kill_leaves_no_half_deleted_run: "a process of its own deletes the runs",
     }
     claim_plan {

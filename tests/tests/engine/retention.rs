@@ -17,10 +17,15 @@ async fn kept_for_ever(ctx: &Ctx<Probe>, fails: bool) -> Result<u32> {
     ctx.step("step", async || if fails { Err(Error::fatal("no luck")) } else { Ok(1) }).retry(Retry::none()).await
 }
 
-/// Moves the ends of all runs back.
+/// Moves the beginnings and ends of all runs back.
 async fn age(db: &Live, by: Duration) {
     let micros = by.as_micros();
-    db.raw().await.execute(format!("UPDATE workflow_runs SET completed_at = completed_at - {micros}")).await;
+    db.raw()
+        .await
+        .execute(format!(
+            "UPDATE workflow_runs SET created_at = created_at - {micros}, completed_at = completed_at - {micros}"
+        ))
+        .await;
 }
 
 pub async fn old_runs_are_deleted_and_others_stay(db: Live) {
@@ -74,7 +79,7 @@ pub async fn a_worker_that_keeps_runs_longer_protects_them(db: Live) {
     .await;
     age(&db, 2 * HOUR).await;
     until("the failed run is deleted", async || failed.status().await.is_err().then_some(())).await;
-    // The failed run went in the same look, after the succeeded ones.
+    // The failed run went in the same look, after the succeeded one.
     assert_eq!(run.status().await.unwrap(), RunStatus::Succeeded);
     for worker in workers {
         worker.stop().await;

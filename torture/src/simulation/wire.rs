@@ -12,8 +12,8 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, OldRun, OldRuns, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction,
-    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -284,10 +284,6 @@ impl Store for Wire {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         self.call("missing", self.inner.missing(ids), quiet).await
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        self.call("old runs", self.inner.old_runs(old), quiet).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -19,9 +19,9 @@ use crate::model::{
 use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, OldRun, OldRuns, Outcome,
-    ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan,
+    ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError,
+    WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -196,10 +196,6 @@ impl Store for CodedStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         self.inner.missing(ids).await
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        self.inner.old_runs(old).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -69,30 +69,6 @@ pub struct FoundRun {
     pub awaited_by: Option<RunId>,
 }
 
-/// A question for old runs: those of a workflow that ended with this status before this time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OldRuns {
-    /// The name of the workflow.
-    pub workflow: String,
-    /// A terminal status.
-    pub status: RunStatus,
-    /// The time.
-    pub before: Timestamp,
-    /// The run after which the answer begins. `None`: it begins with the oldest.
-    pub after: Option<OldRun>,
-    /// The largest number of runs.
-    pub limit: u32,
-}
-
-/// A run that ended long ago.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OldRun {
-    /// When it ended.
-    pub ended_at: Timestamp,
-    /// The run.
-    pub id: RunId,
-}
-
 impl DeleteWrite {
     /// Returns why the run must stay; `None` if it is to be deleted. `found` is `None` if there is
     /// no such run.

@@ -68,7 +68,7 @@ pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
-pub use deletion::{DeleteOutcome, DeleteWrite, DeletedRun, FoundRun, OldRun, OldRuns};
+pub use deletion::{DeleteOutcome, DeleteWrite, DeletedRun, FoundRun};
 pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
@@ -225,13 +225,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError>;
-
-    /// Returns the first of these ended runs, by the time and then the id. Reads only these, by an
-    /// index.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError>;
 
     /// Returns the `wakes` of each of these runs, in any order. One query for all.
     ///

@@ -23,8 +23,12 @@ pub enum ScanSource {
     All,
     /// Runs with a tag.
     Tagged(String, String),
-    /// Runs that are pending or parked.
-    Waiting,
+    /// Runs that are pending.
+    Pending,
+    /// Runs that are parked.
+    Parked,
+    /// Runs that are paused and have not ended.
+    Paused,
     /// Runs that are running.
     Running,
     /// Runs that failed or were canceled.
@@ -85,7 +89,6 @@ impl ScanSource {
             return vec![Self::Keyed(text.clone())];
         }
         let is_running = |status: &RunStatus| *status == RunStatus::Running;
-        let waits = |status: &RunStatus| matches!(status, RunStatus::Pending | RunStatus::Parked);
         let failed = |status: &RunStatus| matches!(status, RunStatus::Failed | RunStatus::Canceled);
         let statuses = &conditions.statuses;
         if statuses.is_empty() || !conditions.workers.is_empty() && !statuses.iter().any(is_running) {
@@ -98,12 +101,18 @@ impl ScanSource {
         if let Some((tag, value)) = tag.and_then(|tag| Some((tag, tag.values.first()?))) {
             return vec![Self::Tagged(tag.name.clone(), value.clone())];
         }
+        if conditions.paused == Some(true) {
+            return vec![Self::Paused];
+        }
         if statuses.contains(&RunStatus::Succeeded) {
             return vec![Self::All];
         }
         let mut sources = Vec::new();
-        if statuses.iter().any(waits) {
-            sources.push(Self::Waiting);
+        if statuses.contains(&RunStatus::Pending) {
+            sources.push(Self::Pending);
+        }
+        if statuses.contains(&RunStatus::Parked) {
+            sources.push(Self::Parked);
         }
         if statuses.iter().any(is_running) {
             sources.push(Self::Running);
@@ -120,7 +129,9 @@ impl ScanSource {
         match self {
             Self::All => true,
             Self::Tagged(name, value) => run.tags.get(name) == Some(value),
-            Self::Waiting => matches!(run.status, RunStatus::Pending | RunStatus::Parked),
+            Self::Pending => run.status == RunStatus::Pending,
+            Self::Parked => run.status == RunStatus::Parked,
+            Self::Paused => run.paused_at.is_some() && !run.status.is_terminal(),
             Self::Running => run.status == RunStatus::Running,
             Self::Failed => matches!(run.status, RunStatus::Failed | RunStatus::Canceled),
             Self::Keyed(key) => run.key.as_ref() == Some(key),

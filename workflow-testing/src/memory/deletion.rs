@@ -1,21 +1,9 @@
 //! Runs that are deleted.
 
 use workflow_engine::model::{AttemptStatus, RunId};
-use workflow_engine::store::{FoundRun, OldRun, OldRuns};
+use workflow_engine::store::FoundRun;
 
 use super::tables::Tables;
-
-/// See [`Store::old_runs`](workflow_engine::store::Store::old_runs).
-pub(super) fn old_runs(tables: &Tables, old: &OldRuns) -> Vec<OldRun> {
-    let ended = tables.runs().filter(|run| run.lane.workflow == old.workflow && run.status == old.status);
-    let mut found: Vec<OldRun> = ended
-        .filter_map(|run| Some(OldRun { ended_at: run.completed_at?, id: run.id }))
-        .filter(|run| run.ended_at < old.before && old.after.is_none_or(|after| *run > after))
-        .collect();
-    found.sort_unstable();
-    found.truncate(old.limit as usize);
-    found
-}
 
 /// Returns what decides about the deletion of a run; `None` if there is no such run.
 pub(super) fn find(tables: &Tables, id: RunId) -> Option<FoundRun> {

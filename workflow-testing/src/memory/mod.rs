@@ -17,8 +17,8 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow,
-    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -202,11 +202,6 @@ impl Store for MemoryStore {
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         let database = self.handle.open("look for missing runs")?;
         Ok(database.look(|tables, _| read::missing(tables, ids)))
-    }
-
-    async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
-        let database = self.handle.open("find old runs")?;
-        Ok(database.look(|tables, _| deletion::old_runs(tables, old)))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

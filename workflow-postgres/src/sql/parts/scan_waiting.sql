@@ -1,5 +1,0 @@
--- Called by: scan.rs, as the source of find_scan_end.sql and list_runs.sql.
--- Guarantees: the ids of at most $3 runs between $1 and $2 that are pending or parked.
-SELECT r.id FROM {schema}.workflow_runs AS r
-WHERE r.status IN ('pending', 'parked') AND r.id > $1::uuid AND r.id < $2::uuid
-ORDER BY r.id {order} LIMIT $3::bigint
