@@ -43,25 +43,35 @@ pub(super) enum Migrated {
     },
     /// A version before the first release made the schema. It was not changed.
     Unreleased,
+    /// Migrations are missing, and may not be applied.
+    Missing {
+        /// The version of the schema; 0 without tables.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
 }
 
 /// Brings the schema up to date with these migrations. Any number of processes may try at once.
-/// Without the right to create, it succeeds if the schema is current.
+/// Without the right to create, it succeeds if the schema is current. Changes nothing if it may not
+/// apply migrations.
 pub(super) async fn migrate(
     connection: &mut PgConnection,
     sql: &Sql,
     schema: &str,
     migrations: &Migrations,
+    may_apply: bool,
 ) -> Result<Migrated, Failure> {
     let known = migrations.last().map_or(0, |(version, _)| *version);
     let mut found = Limit::from_now().run(schema_version(connection, sql, schema)).await?;
-    if found.is_some_and(|found| found < known) {
+    if may_apply && found.is_some_and(|found| found < known) {
         let applying = apply_missing(connection, sql, schema, migrations);
         found = Limit::after(MIGRATION_DEADLINE).run(applying).await?;
     }
     Ok(match found {
         None => Migrated::Unreleased,
         Some(found) if found > known => Migrated::Newer { found, known },
+        Some(found) if found < known => Migrated::Missing { found, known },
         Some(_) => Migrated::UpToDate,
     })
 }

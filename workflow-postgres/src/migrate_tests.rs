@@ -42,7 +42,7 @@ fn migrate(schema: &str) -> TestResult<JoinHandle<Result<Migrated, String>>> {
     let (url, schema, migrations) = (url()?, schema.to_owned(), next_release()?);
     Ok(tokio::spawn(async move {
         let mut connection = PgConnection::connect(&url).await.map_err(|error| error.to_string())?;
-        let migrated = migrate::migrate(&mut connection, &Sql::load(&schema), &schema, &migrations).await;
+        let migrated = migrate::migrate(&mut connection, &Sql::load(&schema), &schema, &migrations, true).await;
         migrated.map_err(|failure| failure.to_string())
     }))
 }

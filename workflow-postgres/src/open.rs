@@ -104,10 +104,13 @@ async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) ->
         check_server(&mut connection, sql, url).await
     };
     within(left(), url, checking).await?;
-    let migrated = migrate(&mut connection, sql, &options.schema, MIGRATIONS).await;
+    let migrated = migrate(&mut connection, sql, &options.schema, MIGRATIONS, options.migrate).await;
     match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
         Migrated::UpToDate => {}
         Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
+        Migrated::Missing { found, known } => {
+            return Err(ConnectError::NotMigrated { url: redact(url), found, known });
+        }
         Migrated::Unreleased => return Err(ConnectError::UnreleasedSchema { url: redact(url) }),
     }
     // The connection is not needed any more, so an error while it closes does not matter.

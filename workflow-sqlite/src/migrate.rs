@@ -23,6 +23,11 @@ pub(super) enum MigrateError {
     },
     /// A version before the first release made its tables.
     Unreleased,
+    /// Migrations are missing, and may not be applied.
+    Missing {
+        found: i64,
+        known: i64,
+    },
     Database(DatabaseError),
 }
 
@@ -52,6 +57,12 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Mig
             settled => return settled,
         }
     }
+}
+
+/// Fails if a migration is missing. Changes nothing.
+pub(super) async fn check(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
+    let found = applied(connection).await?;
+    if is_missing_any(found)? { Err(MigrateError::Missing { found, known: known() }) } else { Ok(()) }
 }
 
 async fn try_migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {

@@ -34,6 +34,9 @@ pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, C
     let (path, connect) = match location::parse(url)? {
         Location::Memory => (None, connect.filename(":memory:")),
         Location::File(path) => {
+            if !options.migrate && !path.exists() {
+                return Err(ConnectError::NoFile { path: path.display().to_string() });
+            }
             let path = location::prepare(&path, url)?;
             let connect = connect.filename(&path);
             (Some(path), connect)
@@ -76,7 +79,14 @@ async fn open_connections(
     let timed_out = |_| ConnectError::TimedOut { url: redact(url), after: options.connect_timeout };
     let opened = opening.await.map_err(timed_out)?;
     let mut connection = opened.map_err(|error| explain(error, url, path.as_deref()))?;
-    let migrating = async { Ok(migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)) };
+    let migrating = async {
+        let migrated = if options.migrate {
+            migrate::migrate(&mut connection).await
+        } else {
+            migrate::check(&mut connection).await
+        };
+        Ok(migrated.map_err(OpenError::Migrate))
+    };
     let migrated = within_deadline("migrate the database", migrating).await;
     migrated.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
     let writer = Writer::new(connection, writing, path.is_none());
@@ -209,6 +219,9 @@ fn explain(error: OpenError, url: &str, path: Option<&Path>) -> ConnectError {
     let error = match error {
         OpenError::OldSqlite(found) => return ConnectError::OldSqlite { found, required: OLDEST_SQLITE },
         OpenError::Migrate(MigrateError::Newer { found, known }) => return ConnectError::NewerSchema { found, known },
+        OpenError::Migrate(MigrateError::Missing { found, known }) => {
+            return ConnectError::NotMigrated { url: redact(url), found, known };
+        }
         OpenError::Migrate(MigrateError::Unreleased) => return ConnectError::UnreleasedSchema { url: redact(url) },
         OpenError::Migrate(MigrateError::Database(error)) | OpenError::Database(error) => error,
     };

@@ -377,6 +377,7 @@ workflow_tests::cases! {
         concurrent_connects_migrate_once: "the store in memory has no schema",
         sixteen_processes_migrate_once: "the store in memory has no schema",
         a_newer_schema_is_refused: "the store in memory has no schema",
+        a_connect_that_may_not_migrate_changes_nothing: "the store in memory has no schema",
         the_schema_of_an_unreleased_version_is_refused: "the store in memory has no schema",
     }
     hint {

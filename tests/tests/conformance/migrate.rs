@@ -1,9 +1,11 @@
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use tokio::process::Command;
+use workflow_engine::store::StoreOptions;
 use workflow_sdk::ConnectError;
 use workflow_tests::builders::new_run;
-use workflow_tests::{Empty, Fixture};
+use workflow_tests::{Database, Empty, Fixture};
 
 const TABLES: &[&str] = &[
     "workflow_lanes",
@@ -85,6 +87,28 @@ pub async fn sixteen_processes_migrate_once(fixture: Fixture) {
     }
     is_migrated_once(&empty).await;
     empty.sweep().await;
+}
+
+pub async fn a_connect_that_may_not_migrate_changes_nothing(fixture: Fixture) {
+    let empty = fixture.empty();
+    let checking = |options: StoreOptions| StoreOptions { migrate: false, ..options };
+    let refused = workflow_sdk::internal::connect(&empty.url(), checking(empty.options())).await;
+    match (fixture.database, refused) {
+        (Database::Sqlite, Err(ConnectError::NoFile { path })) => assert!(!Path::new(&path).exists()),
+        (Database::Postgres, Err(ConnectError::NotMigrated { found: 0, .. })) => {}
+        (_, other) => panic!("{other:?}"),
+    }
+    // The tables are there: nothing has to be made.
+    let store = workflow_sdk::internal::connect(&fixture.url(), checking(fixture.options())).await.expect("connect");
+    store.close().await;
+    let mut raw = fixture.raw().await;
+    let known = raw.number("SELECT max(version) FROM workflow_schema").await;
+    raw.execute("DELETE FROM workflow_schema").await;
+    match workflow_sdk::internal::connect(&fixture.url(), checking(fixture.options())).await {
+        Err(ConnectError::NotMigrated { found: 0, known: needed, .. }) => assert_eq!(needed, known),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(raw.number("SELECT count(*) FROM workflow_schema").await, 0);
 }
 
 async fn is_migrated_once(place: &Empty) {

@@ -7,6 +7,27 @@ use super::DatabaseError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
+    /// The database has no tables of this project, or those of an earlier release, and the options
+    /// forbid to change that: see [`StoreOptions::migrate`](super::StoreOptions::migrate). Nothing
+    /// was changed.
+    #[error(
+        "database {url:?} has the tables of schema version {found}, and this program needs version {known} (0: no \
+         tables); migrate the database first, or check the URL"
+    )]
+    NotMigrated {
+        /// The URL without its password.
+        url: String,
+        /// The version of the schema; 0 if there are no tables.
+        found: i64,
+        /// The version that this program needs.
+        known: i64,
+    },
+    /// There is no database file, and the options forbid to create one.
+    #[error("there is no database file {path:?}; check the path, or migrate a new database first")]
+    NoFile {
+        /// The file.
+        path: String,
+    },
     /// The URL begins with an unknown scheme.
     #[error(
         "database URL {url:?} has an unknown scheme; use sqlite://path/to/file.db, sqlite::memory: or postgres://user@host/database"

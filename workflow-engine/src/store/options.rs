@@ -16,6 +16,10 @@ pub struct StoreOptions {
     /// The longest time for the database to answer while a store is opened, without migrations.
     /// Default: 30 seconds. Range: 1 ms to 1 hour.
     pub connect_timeout: Duration,
+    /// Whether a store that is opened makes missing tables and brings the schema up to date. If
+    /// not, a database that lacks either is refused, and a missing file is not created. Default:
+    /// `true`.
+    pub migrate: bool,
     /// The source of time. Default: the database's clock on PostgreSQL, the host's clock on SQLite.
     pub clock: Clock,
 }
@@ -38,6 +42,7 @@ impl Default for StoreOptions {
             pool_size: Self::DEFAULT_POOL_SIZE,
             schema: Self::DEFAULT_SCHEMA.into(),
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            migrate: true,
             clock: Clock::default(),
         }
     }

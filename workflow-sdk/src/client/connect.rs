@@ -159,6 +159,26 @@ impl Connect {
         self
     }
 
+    /// Sets whether the connect makes missing tables and brings the schema up to date. With
+    /// `false`, a database that lacks either is refused with [`ConnectError::NotMigrated`], a
+    /// missing SQLite file with [`ConnectError::NoFile`], and nothing is changed: for programs that
+    /// only look, and for deployments that migrate in a step of their own. Default: `true`.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_sdk::ConnectError;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let refused = Client::connect("sqlite:///no/such/file.db").migrate(false).await;
+    /// assert!(matches!(refused, Err(ConnectError::NoFile { .. })));
+    /// # }
+    /// ```
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.options.migrate = migrate;
+        self
+    }
+
     /// Sets a clock that tests move.
     #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {
