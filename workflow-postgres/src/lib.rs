@@ -26,9 +26,9 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
+    ListedAudits, Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow,
+    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -44,6 +44,7 @@ pub type Pool = PgPool;
 pub const DATABASE: &str = "PostgreSQL";
 
 mod attempt;
+mod audit;
 mod call;
 mod cascade;
 mod claim;
@@ -234,6 +235,10 @@ impl Store for PostgresStore {
 
     async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
         read_call!(self, "find old runs", connection => deletion::old_runs(connection, &self.sql, old))
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        read_call!(self, "list audit rows", connection => audit::list(connection, &self.sql, list))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -16,12 +16,13 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow,
-    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse,
+    Inbox, LeaseSession, ListedAudits, Listener, NextDue, OldRun, OldRuns, Outcome, ReadRates, RunScan, ScannedRuns,
+    SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
+mod audit;
 mod cascade;
 mod claim;
 mod commit;
@@ -207,6 +208,11 @@ impl Store for MemoryStore {
     async fn old_runs(&self, old: &OldRuns) -> Result<Vec<OldRun>, DatabaseError> {
         let database = self.handle.open("find old runs")?;
         Ok(database.look(|tables, _| deletion::old_runs(tables, old)))
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        let database = self.handle.open("list audit rows")?;
+        Ok(database.look(|tables, _| audit::list(tables, list)))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
