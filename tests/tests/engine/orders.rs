@@ -23,7 +23,10 @@ const SECRET: &str = "xyzzy";
 #[workflow]
 async fn obey(ctx: &Ctx<Probe>, how: String) -> Result<String> {
     match how.as_str() {
-        "fail" => ctx.step("work", async || Err::<String, _>(Error::msg("no luck"))).await,
+        "fail" => {
+            let work = ctx.step("work", async || Err::<String, _>(Error::msg("no luck")));
+            work.retry(Retry::none()).await
+        }
         "wait" => ok(ctx.signal::<String>("go").await?.unwrap_or_default()),
         "ask" => {
             let decision = ctx.approval("ship").await?;
@@ -318,9 +321,12 @@ pub async fn orders_change_schedules(db: Live) {
     assert_eq!(done(&db, Action::ResumeSchedule { schedule: name() }).await, OrderOutcome::NotPaused);
     assert_eq!(done(&db, Action::RevertSchedule { schedule: name() }).await, OrderOutcome::Unchanged);
     assert_eq!(rows(&db).await.len(), count, "nothing was changed");
-    schedule.update(daily(2 * day)).await.unwrap();
-    assert_eq!(done(&db, Action::RevertSchedule { schedule: name() }).await, OrderOutcome::Changed);
-    assert_eq!(last(&db).await, row("schedule.revert", "schedule:daily", "applied"));
+    let coded = Schedule::every("coded", day).start_by_name("unserved", &1.into());
+    db.worker(Probe::new()).register(obey).schedule(coded).run_until(async {}).await.unwrap();
+    db.client.schedule("coded").update(Schedule::every("coded", 2 * day)).await.unwrap();
+    assert_eq!(done(&db, Action::RevertSchedule { schedule: "coded".into() }).await, OrderOutcome::Changed);
+    assert_eq!(last(&db).await, row("schedule.revert", "schedule:coded", "applied"));
+    db.client.schedule("coded").delete().await.unwrap();
     assert_eq!(done(&db, Action::DeleteSchedule { schedule: name() }).await, OrderOutcome::Changed);
     assert_eq!(last(&db).await, row("schedule.delete", "schedule:daily", "applied"));
     assert!(db.client.schedules().await.unwrap().is_empty());
