@@ -11,9 +11,9 @@ use workflow_engine::model::{
     Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
+    LeaseSession, ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit,
+    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -260,6 +260,10 @@ impl Store for FaultyStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         self.inner.missing(ids).await
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        self.inner.audits(list).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -314,3 +314,18 @@ CREATE TABLE {schema}.workflow_schedules (
 
 -- Serves the search for schedules that are due.
 CREATE INDEX workflow_schedules_due ON {schema}.workflow_schedules (available_at);
+
+-- What operators have changed, one row per order that changed something. Rows are only added.
+CREATE TABLE {schema}.workflow_audit (
+    id        uuid   NOT NULL PRIMARY KEY,          -- rises with the time of the order
+    at        bigint NOT NULL,                      -- the time of the commit
+    actor     text   COLLATE "C",
+    verb      text   NOT NULL COLLATE "C",
+    target    text   NOT NULL COLLATE "C",
+    reason    text   COLLATE "C",
+    arguments text   NOT NULL,                      -- names, ids and limits, as JSON
+    outcome   text   NOT NULL
+);
+
+-- Serves the list of one target.
+CREATE INDEX workflow_audit_target ON {schema}.workflow_audit (target, id);

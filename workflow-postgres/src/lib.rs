@@ -26,9 +26,9 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
+    ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -44,6 +44,7 @@ pub type Pool = PgPool;
 pub const DATABASE: &str = "PostgreSQL";
 
 mod attempt;
+mod audit;
 mod call;
 mod cascade;
 mod claim;
@@ -230,6 +231,10 @@ impl Store for PostgresStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         read_call!(self, "look for missing runs", connection => read::missing(connection, &self.sql, ids))
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        read_call!(self, "list audit rows", connection => audit::list(connection, &self.sql, list))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

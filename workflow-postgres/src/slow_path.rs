@@ -13,8 +13,8 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun, FoundSingle,
-    GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates,
-    RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace, Write, apply,
+    GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
+    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace, Write, apply,
 };
 
 use super::context::{Context, Memory};
@@ -23,8 +23,8 @@ use super::event::KeyLock;
 use super::ownership::Workers;
 use super::sql::Sql;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit, line_rate,
-    ownerless, pause, queue, read, retry, room, schedule, seat, signal, single, start,
+    attempt, audit, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit,
+    line_rate, ownerless, pause, queue, read, retry, room, schedule, seat, signal, single, start,
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
@@ -376,5 +376,9 @@ impl BatchTarget for SlowPath<'_> {
 
     async fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> Result<(), Failure> {
         gate::end_turns(self.connection, self.sql, turns).await
+    }
+
+    async fn insert_audits(&mut self, rows: &[InsertedAudit<'_>]) -> Result<(), Failure> {
+        audit::insert(self.connection, self.sql, self.clock, rows).await
     }
 }

@@ -286,3 +286,18 @@ CREATE TABLE workflow_schedules (
 
 -- Serves the search for schedules that are due.
 CREATE INDEX workflow_schedules_due ON workflow_schedules (available_at);
+
+-- What operators have changed, one row per order that changed something. Rows are only added.
+CREATE TABLE workflow_audit (
+    id        TEXT    NOT NULL PRIMARY KEY,         -- rises with the time of the order
+    at        INTEGER NOT NULL,                     -- the time of the commit
+    actor     TEXT,
+    verb      TEXT    NOT NULL,
+    target    TEXT    NOT NULL,
+    reason    TEXT,
+    arguments TEXT    NOT NULL,                     -- names, ids and limits, as JSON
+    outcome   TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Serves the list of one target.
+CREATE INDEX workflow_audit_target ON workflow_audit (target, id);

@@ -11,9 +11,9 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreOptions,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
+    LeaseSession, ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction,
+    Store, StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -29,6 +29,7 @@ pub type Pool = sqlx::SqlitePool;
 pub const DATABASE: &str = "SQLite";
 
 mod attempt;
+mod audit;
 mod cascade;
 mod claim;
 mod commit;
@@ -200,6 +201,10 @@ impl Store for SqliteStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         within_deadline("look for missing runs", read::missing(&self.database, ids)).await
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        within_deadline("list audit rows", audit::list(&self.database, list)).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -13,16 +13,17 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DatabaseError, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun,
-    FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
-    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace, Write, apply,
+    FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite,
+    QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace,
+    Write, apply,
 };
 
 use super::database::Database;
 use super::error::During;
 use super::writer::WriterGuard;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit, line_rate,
-    ownerless, pause, queue, retry, room, schedule, seat, signal, single, start,
+    attempt, audit, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit,
+    line_rate, ownerless, pause, queue, retry, room, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
@@ -354,5 +355,9 @@ impl BatchTarget for SlowPath<'_> {
 
     async fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> Result<(), DatabaseError> {
         gate::end_turns(self.connection, turns).await
+    }
+
+    async fn insert_audits(&mut self, rows: &[InsertedAudit<'_>]) -> Result<(), DatabaseError> {
+        audit::insert(self.connection, rows, self.now).await
     }
 }

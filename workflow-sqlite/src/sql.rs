@@ -163,6 +163,8 @@ statements! {
     DELETE_WORKER = "delete_worker.sql";
     END_RUNS = "end_runs.sql";
     EXPIRE_RUNS = "expire_runs.sql";
+    FIND_AUDITS_END = "find_audits_end.sql";
+    FIND_AUDITS_END_OF_TARGET = "find_audits_end_of_target.sql";
     FIND_DUE_LANES = "find_due_lanes.sql";
     FIND_DUE_SCHEDULES = "find_due_schedules.sql";
     FIND_DUE_RUNS = "find_due_runs.sql";
@@ -178,6 +180,7 @@ statements! {
     FIND_WAITING_LINE = "find_waiting_line.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";
     FORGET_RATES_OF_LINES = "forget_rates_of_lines.sql";
+    INSERT_AUDITS = "insert_audits.sql";
     INSERT_LANES = "insert_lanes.sql";
     INSERT_RUNS = "insert_runs.sql";
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";
@@ -185,6 +188,8 @@ statements! {
     INSERT_WORKER = "insert_worker.sql";
     LIST_APPROVALS = "list_approvals.sql";
     COUNT_RUNNING_RUNS = "count_running_runs.sql";
+    LIST_AUDITS = "list_audits.sql";
+    LIST_AUDITS_OF_TARGET = "list_audits_of_target.sql";
     LIST_SCHEDULES = "list_schedules.sql";
     LIST_WORKERS = "list_workers.sql";
     MARK_CALLED = "mark_called.sql";

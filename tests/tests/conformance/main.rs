@@ -6,6 +6,7 @@
 use workflow_tests::{Database, Fixture};
 
 mod attempt;
+mod audit;
 mod batch;
 mod cancel;
 mod child;
@@ -488,6 +489,14 @@ workflow_tests::cases! {
         parent_and_child_may_end_in_one_batch,
         an_end_written_as_childless_leaves_children_alone,
         concurrent_ends_of_parents_and_children_do_not_deadlock,
+    }
+    audit {
+        a_row_has_the_order_and_its_outcome,
+        a_row_is_left_if_and_only_if_something_changed,
+        a_write_applied_again_leaves_one_row,
+        a_batch_leaves_the_rows_of_its_audited_writes_alone,
+        pages_of_rows_follow_each_other,
+        the_rows_of_a_deleted_run_stay,
     }
     deletion {
         a_deleted_run_is_gone_and_its_key_is_free,

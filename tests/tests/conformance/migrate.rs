@@ -23,6 +23,7 @@ const TABLES: &[&str] = &[
     "workflow_schema",
     "workflow_gates",
     "workflow_turns",
+    "workflow_audit",
 ];
 
 /// The table of wakes of gates, which only PostgreSQL needs: no transaction of SQLite waits for

@@ -34,6 +34,7 @@ mod gates;
 mod interruption;
 mod observer;
 mod operate;
+mod orders;
 mod parking;
 mod patch;
 mod pause;
@@ -154,6 +155,16 @@ workflow_tests::cases! {
         a_listed_run_says_what_it_does_now,
         pages_lead_to_older_and_newer_runs,
         a_bad_request_for_a_list_says_what_is_wrong,
+    }
+    orders {
+        each_order_about_a_run_does_what_it_says,
+        an_order_that_is_refused_changes_nothing_and_leaves_no_row,
+        a_started_run_gets_the_very_text_of_its_input,
+        a_person_decides_about_an_approval_once,
+        orders_change_queues_gates_and_limits,
+        orders_change_schedules,
+        an_order_whose_reply_was_lost_leaves_one_row,
+        pages_of_audit_rows_follow_each_other,
     }
     streams {
         a_client_follows_a_run_while_it_runs,

@@ -57,7 +57,7 @@ fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
     }
     notifier.notify_emitted(done().filter_map(emits));
     for (write, outcome) in writes.iter().zip(outcomes) {
-        match (write, outcome) {
+        match (write.inner(), outcome) {
             (Write::End(write), Outcome::Applied) => {
                 notifier.notify_ended(write.claim.run_id, || ended_run(write));
                 if let Some(parent) = write.parent_run_id {
@@ -97,7 +97,7 @@ fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
 }
 
 fn is_schedule(write: &Write) -> bool {
-    matches!(write, Write::Schedule(_))
+    matches!(write.inner(), Write::Schedule(_))
 }
 
 /// Returns the run to whose stream the write appends an item.

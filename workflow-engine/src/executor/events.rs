@@ -10,7 +10,7 @@ use super::in_flight::Completed;
 pub(super) fn send(observers: &Observers, completed: &Completed) {
     let Completed { writes, outcomes, duration, .. } = completed;
     for (write, outcome) in writes.iter().zip(outcomes) {
-        match (write, outcome) {
+        match (write.inner(), outcome) {
             (Write::Start(run), Outcome::Started(StartOutcome::Created | StartOutcome::Replaced { .. })) => {
                 observers.event(&started(run));
             }

@@ -69,7 +69,7 @@ pub(super) fn after_failure(
 /// claims. An emission of the application must not: it would reach runs that have begun to wait
 /// after the first commit. The emission of a step leaves a record, by which a repetition is known.
 pub(super) fn may_repeat(write: &Write) -> bool {
-    match write {
+    match write.inner() {
         Write::Claim(_) => planted("repeated-claim"),
         Write::Emit(emission) => emission.by.is_some(),
         _ => true,

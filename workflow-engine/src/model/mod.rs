@@ -1,6 +1,7 @@
 //! Plain data and the rules that hold for it. Uses neither async code nor SQL, and nothing from the
 //! other modules of this crate.
 
+mod audit;
 mod breaker;
 mod circuit;
 mod clock;
@@ -39,6 +40,7 @@ mod typed_payload;
 mod unreadable;
 mod wait_note;
 
+pub use audit::{AuditId, AuditRow, NewAudit};
 pub use breaker::{Breaker, InvalidBreaker};
 pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
 pub use clock::Clock;

@@ -32,8 +32,10 @@ pub enum NameSubject {
     Stream,
     /// A circuit breaker.
     Breaker,
-    /// The reason for a pause.
+    /// The reason for a pause or another order.
     Reason,
+    /// The actor of an order.
+    Actor,
     /// An event.
     Event,
     /// The key of an event.
@@ -66,6 +68,7 @@ impl fmt::Display for NameSubject {
             Self::Stream => "stream name",
             Self::Breaker => "breaker name",
             Self::Reason => "reason",
+            Self::Actor => "actor",
             Self::Event => "event name",
             Self::EventKey => "event key",
             Self::Schedule => "schedule name",

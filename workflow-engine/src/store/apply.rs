@@ -4,6 +4,7 @@
 //! The order is part of the contract of [`Store::commit`](super::Store::commit): a later kind finds
 //! what an earlier kind did.
 
+mod audits;
 mod cancels;
 mod deletions;
 mod events;
@@ -92,6 +93,7 @@ async fn apply_with<T: BatchTarget>(
     batch.call_seats(&mut lines).await?;
     batch.forget_rates(&lines).await?;
     batch.claim_runs().await?;
+    batch.insert_audits().await?;
     Ok(batch.outcomes.complete()?)
 }
 

@@ -6,17 +6,17 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{
-    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, ForkWrite,
-    FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome,
-    ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun,
-    SortedBatch, StartOutcome, StepOf, WaitingPlace, Write, apply, apply_within,
+    AskedSeat, AttemptRow, AttemptWrite, AuditedWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed,
+    ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence,
+    ForkWrite, FoundRun, FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue,
+    Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState,
+    ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StepOf, WaitingPlace, Write, apply, apply_within,
 };
 use crate::model::{
-    AcceptedSignal, AttemptStatus, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
-    LimitChange, LimitRecord, LimitRule, MovedRun, NewEmission, NewRun, NewSignal, NewSingle, Parent, QueueChange,
-    QueueLimits, Rate, RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StepAttempt, StepKind,
-    StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
+    AcceptedSignal, AttemptStatus, AuditId, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
+    LimitChange, LimitRecord, LimitRule, MovedRun, NewAudit, NewEmission, NewRun, NewSignal, NewSingle, Parent,
+    QueueChange, QueueLimits, Rate, RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime,
+    StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -356,6 +356,11 @@ impl BatchTarget for Recorder {
 
     async fn end_turns(&mut self, _: &[EndedTurn<'_>]) -> Result<(), MissingOutcome> {
         self.note("end turns", ())
+    }
+
+    async fn insert_audits(&mut self, rows: &[InsertedAudit<'_>]) -> Result<(), MissingOutcome> {
+        let rows: Vec<String> = rows.iter().map(|row| format!("{} {}", row.order.verb, row.outcome)).collect();
+        self.note(format!("insert audit rows: {}", rows.join(", ")), ())
     }
 
     async fn claim_runs(&mut self, _: &ClaimRequest, _: &[GateTurn], _: DueRuns) -> Result<Claimed, MissingOutcome> {
@@ -755,4 +760,33 @@ fn a_rate_is_used_in_the_commit_that_gives_the_seat() {
     apply_to(&mut target, &[Write::CallSeats(rated("a"))]).unwrap();
     let of_rates: Vec<&String> = target.calls.iter().filter(|call| call.contains("rates")).collect();
     assert_eq!(of_rates, ["read 1 rates"], "what uses nothing writes nothing");
+}
+
+fn audited(verb: &str, write: Write) -> Write {
+    let (id, verb, target) = (AuditId::generate(), verb.to_owned(), "target".to_owned());
+    let order = NewAudit { id, actor: None, verb, target, reason: None, arguments: "{}".into() };
+    Write::Audited(Box::new(AuditedWrite { write, order }))
+}
+
+#[test]
+fn audit_rows_come_last_and_only_of_writes_that_change_something() {
+    let unknown = RunId::generate();
+    let mut target = Recorder { unknown: vec![unknown], ..Recorder::default() };
+    let new = run("new");
+    let started = format!("start started {}", new.id);
+    let writes = [
+        audited("cancel", Write::Cancel(RunId::generate())),
+        audited("start", Write::Start(new)),
+        audited("delete", Write::Delete(DeleteWrite { run_id: unknown, ended_before: None })),
+        signal(unknown),
+        audited("signal", signal(unknown)),
+    ];
+    let outcomes = apply_to(&mut target, &writes).unwrap();
+    assert_eq!(outcomes.len(), writes.len());
+    let last = target.calls.last().unwrap();
+    assert!(last.starts_with("insert audit rows: ") && last.contains(&started), "{last}");
+    assert!(!last.contains("delete") && !last.contains("signal"), "{last}");
+    target.calls.clear();
+    apply_to(&mut target, &[audited("signal", signal(unknown)), Write::Cancel(RunId::generate())]).unwrap();
+    assert!(!target.calls.iter().any(|call| call.contains("audit")), "{:?}", target.calls);
 }

@@ -8,6 +8,7 @@ use crate::model::{
 };
 
 use super::attempt_row::AttemptRow;
+use super::audit::InsertedAudit;
 use super::deletion::{DeletedRun, FoundRun};
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
@@ -399,6 +400,9 @@ pub trait BatchTarget: Send {
 
     /// Says when claims look at these gates again.
     fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Inserts audit rows, except those whose ids exist.
+    fn insert_audits(&mut self, rows: &[InsertedAudit<'_>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
 /// The due runs that a claim takes.

@@ -18,10 +18,10 @@ use crate::model::{
 
 use super::coded_writes::Encoded;
 use super::{
-    AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan,
-    ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError,
-    WorkerRecord, Write,
+    AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem,
+    EndedRun, ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, ListedAudits, Listener, NextDue, Outcome,
+    ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -87,6 +87,10 @@ impl CodedStore {
     async fn encode<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         match write {
             Write::Fork(fork) => Ok(Cow::Owned(Write::Fork(Box::new(self.encode_fork(fork).await?)))),
+            Write::Audited(audited) => {
+                let write = Box::pin(self.encode(&audited.write)).await?.into_owned();
+                Ok(Cow::Owned(Write::Audited(Box::new(AuditedWrite { write, order: audited.order.clone() }))))
+            }
             write => self.coding.encode_write(write),
         }
     }
@@ -196,6 +200,10 @@ impl Store for CodedStore {
 
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         self.inner.missing(ids).await
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        self.inner.audits(list).await
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

@@ -82,7 +82,8 @@ impl Coding {
         Ok(Cow::Owned(NewSignal { payload, ..signal.clone() }))
     }
 
-    /// Returns any write but a fork in its stored form. The history of a fork has to be read first.
+    /// Returns a write in its stored form, except a fork, whose history has to be read first, and an
+    /// audited write, which may be one.
     pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         Ok(Cow::Owned(match write {
             Write::Schedule(write) => Write::Schedule(Box::new(self.encode_schedule(write)?)),
@@ -107,7 +108,8 @@ impl Coding {
                 let input = self.encode(&PayloadContext::new(claim.run_id, PayloadPlace::Input), input)?;
                 Write::Continue(ContinueWrite { claim: *claim, input })
             }
-            // These writes carry no payload, except the fork, which is not encoded here.
+            // These writes carry no payload, except the fork and the write within an audited one,
+            // which are not encoded here.
             Write::Fork(_)
             | Write::Revive(_)
             | Write::Pause(_)
@@ -121,6 +123,7 @@ impl Coding {
             | Write::Terminate(_)
             | Write::Delete(_)
             | Write::Expire { .. }
+            | Write::Audited(_)
             | Write::Claim(_) => return Ok(Cow::Borrowed(write)),
         }))
     }

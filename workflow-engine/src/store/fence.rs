@@ -78,7 +78,7 @@ pub fn asked_by_unless(writes: &[Write], known: impl Fn(Claim) -> bool) -> Asked
         if let Some(claim) = write.fenced_by().filter(|claim| !known(*claim)) {
             ask(&mut asked, claim);
         }
-        let others = match write {
+        let others = match write.inner() {
             Write::Signal(signal) => Some(signal.run_id),
             Write::Fork(fork) => fork.copied_source(),
             _ => None,

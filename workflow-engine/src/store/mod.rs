@@ -22,6 +22,7 @@ mod apply;
 mod apply_tests;
 mod approval;
 mod attempt_row;
+mod audit;
 mod batch_target;
 mod cascade;
 mod coded;
@@ -63,6 +64,7 @@ mod write;
 pub use apply::{apply, apply_within};
 pub use approval::WaitingApproval;
 pub use attempt_row::AttemptRow;
+pub use audit::{AuditList, AuditedWrite, InsertedAudit, ListedAudits};
 pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
@@ -225,6 +227,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError>;
+
+    /// Returns a part of the list of audit rows. Reads at most the budget of rows, by an index.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError>;
 
     /// Returns the `wakes` of each of these runs, in any order. One query for all.
     ///

@@ -28,6 +28,12 @@ impl Outcomes {
         }
     }
 
+    /// Returns the outcome of the write at this index, if it has one.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&Outcome> {
+        self.0.get(index)?.as_ref()
+    }
+
     /// Returns the outcome of each write, in their order.
     ///
     /// # Errors

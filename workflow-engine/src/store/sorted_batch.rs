@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::model::{Claim, NewEmission, NewRun, NewSignal, RunId, SeatLine, WorkerId};
+use crate::model::{Claim, NewAudit, NewEmission, NewRun, NewSignal, RunId, SeatLine, WorkerId};
 
 use super::{
     AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, DeleteWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite,
@@ -61,6 +61,8 @@ pub struct SortedBatch<'w> {
     pub calls: Indexed<&'w SeatLine>,
     /// Of [`Write::Claim`].
     pub claims: Indexed<&'w ClaimRequest>,
+    /// The audit rows of [`Write::Audited`], each with the index of its write.
+    pub audits: Indexed<&'w NewAudit>,
 }
 
 impl<'w> SortedBatch<'w> {
@@ -69,7 +71,10 @@ impl<'w> SortedBatch<'w> {
     pub fn of(writes: &'w [Write]) -> Self {
         let mut batch = Self { all: writes, ..Self::default() };
         for (index, write) in writes.iter().enumerate() {
-            match write {
+            if let Write::Audited(audited) = write {
+                batch.audits.push(index, &audited.order);
+            }
+            match write.inner() {
                 Write::Queue(write) => batch.queues.push(index, write),
                 Write::Limit(write) => batch.limits.push(index, write),
                 Write::Schedule(write) => batch.schedules.push(index, write),
@@ -94,6 +99,8 @@ impl<'w> SortedBatch<'w> {
                 Write::Delete(write) => batch.deletions.push(index, write),
                 Write::CallSeats(line) => batch.calls.push(index, line),
                 Write::Claim(request) => batch.claims.push(index, request),
+                // The write inside is another one.
+                Write::Audited(_) => {}
             }
         }
         batch

@@ -5,7 +5,7 @@ use crate::model::{
     StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-use super::{DeleteWrite, ScheduleWrite};
+use super::{AuditedWrite, DeleteWrite, ScheduleWrite};
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
@@ -73,9 +73,20 @@ pub enum Write {
     /// claimed ahead of older due runs, but only if the claim has spare capacity. While claims keep
     /// coming back full, a run that became due late may be skipped for at most 500 ms.
     Claim(ClaimRequest),
+    /// A write that leaves an audit row.
+    Audited(Box<AuditedWrite>),
 }
 
 impl Write {
+    /// Returns the write itself, or the one that leaves an audit row.
+    #[must_use]
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::Audited(audited) => audited.write.inner(),
+            write => write,
+        }
+    }
+
     /// Returns the claim under which a worker writes; `None` for other writes.
     #[must_use]
     pub fn as_claim(&self) -> Option<&ClaimRequest> {
@@ -100,6 +111,7 @@ impl Write {
             Self::Revive(_) | Self::Pause(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
             Self::Delete(_) => None,
+            Self::Audited(audited) => audited.write.fenced_by(),
             Self::Expire { .. } | Self::Claim(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => None,
         }
     }
@@ -107,7 +119,7 @@ impl Write {
     /// Returns the runs that the write starts: itself, as a fork, as a child of its run, or for a
     /// schedule.
     pub fn new_runs(&self) -> impl Iterator<Item = &NewRun> {
-        let (one, many): (Option<&NewRun>, &[NewRun]) = match self {
+        let (one, many): (Option<&NewRun>, &[NewRun]) = match self.inner() {
             Self::Start(run) => (Some(run), &[]),
             Self::Fork(write) => (Some(&write.new), &[]),
             Self::Attempt(AttemptWrite { effect: Effect::Start(child), .. }) => (Some(child), &[]),
@@ -142,6 +154,7 @@ impl Write {
                 RunEnd::Failed(_) | RunEnd::Canceled => 0,
             },
             Self::Continue(write) => write.input.len(),
+            Self::Audited(audited) => audited.write.payload_bytes(),
             Self::Fork(write) => write.new.input.len(),
             Self::Retry(_)
             | Self::Revive(_)
@@ -185,6 +198,7 @@ impl Write {
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
             Self::Schedule(write) => !write.starts.is_empty(),
             Self::End(write) => write.has_family(),
+            Self::Audited(audited) => audited.write.makes_due(),
             Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Delete(_) | Self::Claim(_) => false,
         }
     }
@@ -195,6 +209,7 @@ impl Write {
         match self {
             Self::End(_) | Self::Cancel(_) | Self::Terminate(_) | Self::Expire { .. } => true,
             Self::Start(run) => run.may_replace(),
+            Self::Audited(audited) => audited.write.ends_runs(),
             Self::Schedule(_)
             | Self::Attempt(_)
             | Self::Signal(_)

@@ -1,6 +1,7 @@
 //! The client, which an application uses to start, inspect, signal and cancel runs.
 
 mod approval;
+mod audit;
 mod awaited;
 mod backfill;
 mod cancel;
@@ -40,7 +41,7 @@ use crate::operate::Operate;
 use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{
-    DEFAULT_SIGNAL_LIMIT, NameSubject, Run, RunFilter, RunId, RunSummary, StepAttempt, check_name,
+    DEFAULT_SIGNAL_LIMIT, NameSubject, NewAudit, Run, RunFilter, RunId, RunSummary, StepAttempt, check_name,
 };
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{CodedStore, Coding, Outcome, PauseOutcome, ResumeOutcome, Store, Write};
@@ -94,6 +95,7 @@ pub use within::ApplicationTransaction;
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     store: Arc<dyn Store>,
     executor: Executor,
@@ -104,6 +106,8 @@ struct Inner {
     call_timeout: Option<Duration>,
     coding: Coding,
     observers: Observers,
+    /// The audit row that the writes of this client leave.
+    audit: Option<NewAudit>,
 }
 
 impl Client {
@@ -148,7 +152,18 @@ impl Client {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
         let executor = Executor::start(Arc::clone(&store), observers.clone());
         let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.notifier()));
-        Self(Arc::new(Inner { store, executor, results, payload_limit, signal_limit, call_timeout, coding, observers }))
+        let audit = None;
+        Self(Arc::new(Inner {
+            store,
+            executor,
+            results,
+            payload_limit,
+            signal_limit,
+            call_timeout,
+            coding,
+            observers,
+            audit,
+        }))
     }
 
     /// Starts a run of this workflow. Returns a builder: set its options, then await it.

@@ -262,12 +262,17 @@ impl ScheduleHandle {
     /// # Cancel safety
     /// If the future is dropped, the schedule may or may not be deleted.
     pub async fn delete(&self) -> Result<(), ClientError> {
+        self.remove().await.map(drop)
+    }
+
+    /// Deletes the schedule, and returns whether it existed.
+    pub(crate) async fn remove(&self) -> Result<bool, ClientError> {
         loop {
-            let Some(row) = self.client.read(self.client.store().schedule(&self.name)).await? else { return Ok(()) };
+            let Some(row) = self.client.read(self.client.store().schedule(&self.name)).await? else { return Ok(false) };
             let (name, seen) = (self.name.clone(), Some(row.revision));
             let write = ScheduleWrite { name, seen, next: None, starts: Vec::new() };
             match self.client.commit(Write::Schedule(Box::new(write))).await? {
-                Outcome::Applied | Outcome::Duplicate => return Ok(()),
+                Outcome::Applied | Outcome::Duplicate => return Ok(true),
                 Outcome::Lost => {}
                 other => return Err(ClientError::unexpected(other)),
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
@@ -271,8 +272,15 @@ pub(super) fn check_size(
 }
 
 impl Start<Value> {
-    pub(super) fn by_name(client: &Client, workflow: String, input: &Value) -> Self {
+    pub(super) fn by_name<I: Serialize + DeserializeOwned>(client: &Client, workflow: String, input: &I) -> Self {
         Self::new(client, workflow, DEFAULT_VERSION.into(), input)
+    }
+}
+
+impl Client {
+    /// Starts a run as [`Client::start_by_name`] does, with JSON text that is stored unchanged.
+    pub(crate) fn start_raw(&self, workflow: String, input: &Box<RawValue>) -> Start<Value> {
+        Start::by_name(self, workflow, input)
     }
 }
 

@@ -53,7 +53,7 @@ impl Client {
     /// Commits a write within the call timeout.
     pub(crate) async fn commit(&self, write: Write) -> Result<Outcome, ClientError> {
         let limit = self.call_limit();
-        let pending = self.enqueue(limit, write).await?;
+        let pending = self.enqueue(limit, self.audit(write)).await?;
         outcome(limit, pending).await
     }
 

@@ -3,12 +3,13 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use workflow_engine::model::RunId;
 
 use super::{OperateError, OperateErrorCode, Query};
 
-/// The place between two runs of a list. Its text means something only to the query of its page.
+/// The place between two items of a list. Its text means something only to the query of its page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cursor(String);
@@ -33,13 +34,23 @@ impl Cursor {
 
     /// Returns the cursor at a run of the list of this query.
     pub(super) fn at(run: RunId, query: &Query) -> Self {
-        let mut bytes = run.as_uuid().as_bytes().to_vec();
-        bytes.extend(hash(query).to_be_bytes());
+        Self::at_id(run.as_uuid(), &query.to_string())
+    }
+
+    /// Returns the cursor at this id of the list that the text identifies.
+    pub(super) fn at_id(id: Uuid, list: &str) -> Self {
+        let mut bytes = id.as_bytes().to_vec();
+        bytes.extend(hash(list).to_be_bytes());
         Self(format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(bytes)))
     }
 
     /// Returns the run at which the cursor is.
     pub(super) fn run(&self, query: &Query) -> Result<RunId, OperateError> {
+        self.id(&query.to_string()).map(RunId::from)
+    }
+
+    /// Returns the id at which the cursor of the list is that the text identifies.
+    pub(super) fn id(&self, list: &str) -> Result<Uuid, OperateError> {
         let refused = |message: &str, help: &str| OperateError::new(OperateErrorCode::BadCursor, message, help);
         let again = "read the first page again";
         match self.0.chars().next() {
@@ -56,10 +67,10 @@ impl Cursor {
         let (mut id, mut of_query) = ([0; 16], [0; 8]);
         id.copy_from_slice(&bytes[..16]);
         of_query.copy_from_slice(&bytes[16..]);
-        if u64::from_be_bytes(of_query) != hash(query) {
+        if u64::from_be_bytes(of_query) != hash(list) {
             return Err(refused("the cursor belongs to a page of another query", again));
         }
-        Ok(uuid::Uuid::from_bytes(id).into())
+        Ok(Uuid::from_bytes(id))
     }
 }
 
@@ -69,10 +80,10 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// Returns the hash of a query, which is the same in every process (FNV-1a).
-fn hash(query: &Query) -> u64 {
+/// Returns the hash of a text, which is the same in every process (FNV-1a).
+fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    query.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]

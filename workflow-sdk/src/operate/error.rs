@@ -1,10 +1,19 @@
 use serde::{Deserialize, Serialize};
 
-use crate::ClientError;
-
 use super::QueryError;
 
 /// The kind of a refusal or failure, for programs.
+///
+/// | Code | HTTP status | Exit code |
+/// |---|---|---|
+/// | `bad_query`, `bad_cursor`, `bad_limit`, `bad_input` | 400 | 2 |
+/// | `too_large` | 413 | 2 |
+/// | `not_found` | 404 | 4 |
+/// | `conflict` | 409 | 1 |
+/// | `full` | 429 | 1 |
+/// | `unreadable` | 500 | 1 |
+/// | `timed_out` | 504 | 7 |
+/// | `unavailable` | 503 | 9 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -15,13 +24,57 @@ pub enum OperateErrorCode {
     BadCursor,
     /// A limit is out of range.
     BadLimit,
+    /// A name, a value or an option of an order is refused.
+    BadInput,
+    /// A value is larger than the client's limit.
+    TooLarge,
+    /// There is nothing of this id or name.
+    NotFound,
+    /// The order does not fit the state of its target, such as the retry of a run that has not
+    /// failed.
+    Conflict,
+    /// A queue, a gate or an inbox has no room.
+    Full,
+    /// A payload or a row that the call needs cannot be understood by this program.
+    Unreadable,
     /// The database did not answer in time.
     TimedOut,
     /// The database cannot be reached, or it failed.
     Unavailable,
 }
 
-/// Why a call of [`Operate`](super::Operate) failed. Nothing was changed.
+impl OperateErrorCode {
+    /// Returns the HTTP status that fits.
+    #[must_use]
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::BadQuery | Self::BadCursor | Self::BadLimit | Self::BadInput => 400,
+            Self::NotFound => 404,
+            Self::Conflict => 409,
+            Self::TooLarge => 413,
+            Self::Full => 429,
+            Self::Unreadable => 500,
+            Self::Unavailable => 503,
+            Self::TimedOut => 504,
+        }
+    }
+
+    /// Returns the exit code of a process that fits.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Conflict | Self::Full | Self::Unreadable => 1,
+            Self::BadQuery | Self::BadCursor | Self::BadLimit | Self::BadInput | Self::TooLarge => 2,
+            Self::NotFound => 4,
+            Self::TimedOut => 7,
+            Self::Unavailable => 9,
+        }
+    }
+}
+
+/// Why a call of [`Operate`](super::Operate) failed. Nothing was changed, unless an order fails with
+/// [`TimedOut`](OperateErrorCode::TimedOut) or [`Unavailable`](OperateErrorCode::Unavailable): its
+/// effect is then unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}; {help}")]
 #[non_exhaustive]
@@ -48,15 +101,5 @@ impl From<QueryError> for OperateError {
         let QueryError { column, word, message, help, .. } = &error;
         let message = format!("the query is refused at column {column}, in {word:?}: {message}");
         Self { query: Some(error.clone()), ..Self::new(OperateErrorCode::BadQuery, message, help) }
-    }
-}
-
-impl From<ClientError> for OperateError {
-    fn from(error: ClientError) -> Self {
-        let (code, help) = match &error {
-            ClientError::TimedOut { .. } => (OperateErrorCode::TimedOut, "try again, or with a longer call_timeout"),
-            _ => (OperateErrorCode::Unavailable, "check that the database runs and can be reached, then try again"),
-        };
-        Self::new(code, error.to_string(), help)
     }
 }

@@ -8,7 +8,10 @@ use workflow_engine::store::{Direction, ListedRuns, RunList, SCAN_BUDGET, list_r
 use crate::Client;
 
 use super::condition::conditions;
-use super::{Cursor, ListRuns, Operate, OperateError, OperateErrorCode, Query, RunPage};
+use super::{
+    AuditPage, Cursor, Done, ListAudit, ListRuns, Operate, OperateError, OperateErrorCode, Order, Query, RunPage,
+    audit, order_commit,
+};
 
 #[async_trait]
 impl Operate for Client {
@@ -20,6 +23,14 @@ impl Operate for Client {
             list_runs(store, &list_of(&list, from, now)).await
         };
         Ok(page_of(self.read(read).await?, &list.query, from, list.direction))
+    }
+
+    async fn perform(&self, order: Order) -> Result<Done, OperateError> {
+        order_commit::perform(self, order).await
+    }
+
+    async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError> {
+        audit::read(self, list).await
     }
 }
 

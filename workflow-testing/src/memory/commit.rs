@@ -14,15 +14,15 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed,
     ConsumedSignal, ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DeletedRun, DueRuns, Emitted,
-    EndWrite, EndedTurn, Fence, FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue,
-    Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun,
-    StartOutcome, StepOf, WaitingPlace, Write, apply,
+    EndWrite, EndedTurn, Fence, FoundRun, FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate,
+    LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow,
+    SingleRun, StartOutcome, StepOf, WaitingPlace, Write, apply,
 };
 
 use super::tables::Tables;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, deletion, event, finish, fork, gate, ownerless, pause, retry,
-    room, schedule, seat, signal, single, start,
+    attempt, audit, cascade, claim, continue_as_new, crashes, deletion, event, finish, fork, gate, ownerless, pause,
+    retry, room, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes. See [`Store::commit`](workflow_engine::store::Store::commit).
@@ -395,6 +395,11 @@ impl BatchTarget for Batch<'_> {
 
     async fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> Result<(), DatabaseError> {
         turns.iter().for_each(|turn| gate::end_turn(self.tables, *turn));
+        Ok(())
+    }
+
+    async fn insert_audits(&mut self, rows: &[InsertedAudit<'_>]) -> Result<(), DatabaseError> {
+        rows.iter().for_each(|row| audit::insert(self.tables, row, self.now));
         Ok(())
     }
 }

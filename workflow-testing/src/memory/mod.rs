@@ -16,12 +16,11 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
-    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
+mod audit;
 mod cascade;
 mod claim;
 mod commit;
@@ -202,6 +201,14 @@ impl Store for MemoryStore {
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         let database = self.handle.open("look for missing runs")?;
         Ok(database.look(|tables, _| read::missing(tables, ids)))
+    }
+
+        Ok(database.look(|tables, _| deletion::old_runs(tables, old)))
+    }
+
+    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
+        let database = self.handle.open("list audit rows")?;
+        Ok(database.look(|tables, _| audit::list(tables, list)))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {

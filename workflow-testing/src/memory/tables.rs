@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use workflow_engine::model::{
-    Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Retention, Run, RunId, RunStatus, SeatLine, StepAttempt,
-    StoredSchedule, Timestamp, WorkerId,
+    AuditId, AuditRow, Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Retention, Run, RunId, RunStatus,
+    SeatLine, StepAttempt, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{ClaimPlace, DeletedRun, DueRuns, WorkerRecord};
 
@@ -43,6 +43,7 @@ pub(super) struct Tables {
     line_rates: BTreeMap<SeatLine, Timestamp>,
     /// Schedules by their names.
     schedules: BTreeMap<String, StoredSchedule>,
+    audits: BTreeMap<AuditId, AuditRow>,
     pub(super) workers: Workers,
     /// The claims whose runs are driven alone.
     pub(super) alone: BTreeSet<Claim>,
@@ -268,6 +269,17 @@ impl Tables {
     pub(super) fn schedules_mut(&mut self) -> &mut BTreeMap<String, StoredSchedule> {
         self.changed = true;
         &mut self.schedules
+    }
+
+    /// Returns the audit rows by their ids.
+    pub(super) fn audits(&self) -> &BTreeMap<AuditId, AuditRow> {
+        &self.audits
+    }
+
+    /// Returns the audit rows, to be changed.
+    pub(super) fn audits_mut(&mut self) -> &mut BTreeMap<AuditId, AuditRow> {
+        self.changed = true;
+        &mut self.audits
     }
 
     /// Returns the registered waits for events, by run and step key.

@@ -1,0 +1,24 @@
+//! Calls that leave an audit row.
+
+use std::sync::Arc;
+
+use workflow_engine::model::NewAudit;
+use workflow_engine::store::{AuditedWrite, Write};
+
+use super::{Client, Inner};
+
+impl Client {
+    /// Returns a client for one order: what its next call commits leaves this audit row. A call that
+    /// commits a second write, because the first one changed nothing, leaves one row as well.
+    pub(crate) fn audited(&self, order: NewAudit) -> Self {
+        Self(Arc::new(Inner { audit: Some(order), ..Inner::clone(&self.0) }))
+    }
+
+    /// Returns the write that this client commits in place of a write.
+    pub(super) fn audit(&self, write: Write) -> Write {
+        match &self.0.audit {
+            Some(order) => Write::Audited(Box::new(AuditedWrite { write, order: order.clone() })),
+            None => write,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Carries orders out, with the calls of the client. These make all checks.
+
+use std::time::Duration;
+
+use workflow_engine::model::{Decision, RunId, SignalOutcome};
+use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
+
+use crate::{Client, ClientError};
+
+use super::{Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, Payload, StartRun};
+
+/// Performs an order. Each call that it makes commits one write that may change something, so the
+/// order leaves one audit row.
+pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, OperateError> {
+    order.check()?;
+    let target = order.action.target();
+    let audited = client.audited(order.audit());
+    let Order { action, actor, reason } = order;
+    let outcome = match action {
+        Action::StartRun(run) => start(&audited, *run).await?,
+        Action::ForkRun(run) => fork(&audited, *run).await?,
+        Action::CancelRun { run } => canceled(audited.cancel(run).await?, run)?,
+        Action::TerminateRun { run } => canceled(audited.terminate(run).await?, run)?,
+        Action::PauseRun { run } => match audited.pause(run).await? {
+            PauseOutcome::Paused => OrderOutcome::Paused,
+            PauseOutcome::Requested => OrderOutcome::PauseRequested,
+            PauseOutcome::Ended(status) => OrderOutcome::AlreadyEnded { status },
+            _ => return Err(ClientError::UnknownRun { run_id: run }.into()),
+        },
+        Action::ResumeRun { run } => match audited.resume(run).await? {
+            ResumeOutcome::Resumed => OrderOutcome::Resumed,
+            ResumeOutcome::NotPaused => OrderOutcome::NotPaused,
+            ResumeOutcome::Ended(status) => OrderOutcome::AlreadyEnded { status },
+            _ => return Err(ClientError::UnknownRun { run_id: run }.into()),
+        },
+        Action::RetryRun { run, deadline_ms } => {
+            let retry = audited.retry(run);
+            match deadline_ms {
+                Some(millis) => retry.deadline(Duration::from_millis(millis)).await?,
+                None => retry.await?,
+            };
+            OrderOutcome::Retried
+        }
+        Action::SignalRun { run, name, payload, key } => {
+            let signal = audited.signal(run, name, payload.raw());
+            let sent = match key {
+                Some(key) => signal.key(key).await?,
+                None => signal.await?,
+            };
+            match sent {
+                SignalOutcome::Accepted => OrderOutcome::Signaled,
+                SignalOutcome::Repeated(first) => OrderOutcome::AlreadySignaled { at: first.accepted_at },
+                _ => ended(client, run).await?,
+            }
+        }
+        Action::DecideApproval { run, step, approve, note } => {
+            let by = actor.ok_or_else(|| missing("actor", "a decision names the person who decides"))?;
+            decide(&audited, run, (&step, approve, by), note).await?
+        }
+        Action::DeleteRun { run } => {
+            let rows = audited.delete(run).await?;
+            OrderOutcome::Deleted { attempts: rows.attempts, signals: rows.signals }
+        }
+        Action::PauseQueue { queue } => {
+            let reason = reason.ok_or_else(|| missing("reason", "the pause of a queue is shown with its reason"))?;
+            changed(audited.queue(queue).pause(reason).await)?
+        }
+        Action::ResumeQueue { queue } => changed(audited.queue(queue).resume().await)?,
+        Action::SetQueueLimits { queue, limits } => changed(audited.queue(queue).set_limits(limits).await)?,
+        Action::ClearQueueLimits { queue } => changed(audited.queue(queue).clear_limits().await)?,
+        Action::WeighGate { queue, gate, weight } => changed(audited.queue(queue).weigh(gate, weight).await)?,
+        Action::SetLimit { limit, rule } => changed(audited.limit(limit).set(rule).await)?,
+        Action::ClearLimit { limit } => changed(audited.limit(limit).clear().await)?,
+        Action::PauseSchedule { schedule } => {
+            changed(audited.schedule(schedule).pause(reason.unwrap_or_default()).await)?
+        }
+        Action::ResumeSchedule { schedule } => match audited.schedule(schedule).resume().await? {
+            true => OrderOutcome::Changed,
+            false => OrderOutcome::NotPaused,
+        },
+        Action::TriggerSchedule { schedule, input } => {
+            let trigger = audited.schedule(schedule).trigger();
+            let run = match input {
+                Some(input) => trigger.input(input.raw()).await?,
+                None => trigger.await?,
+            };
+            OrderOutcome::Started { run: run.id() }
+        }
+        Action::DeleteSchedule { schedule } => changed_if(audited.schedule(schedule).remove().await)?,
+        Action::RevertSchedule { schedule } => changed_if(audited.schedule(schedule).revert().await)?,
+        Action::EmitEvent { name, key, payload } => {
+            OrderOutcome::Emitted { runs: audited.emit(name, key, payload.raw()).await? }
+        }
+    };
+    Ok(outcome.about(&target))
+}
+
+async fn start(client: &Client, run: StartRun) -> Result<OrderOutcome, OperateError> {
+    let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, tags } = run;
+    let mut start = client.start_raw(workflow, input.raw());
+    match (at, delay_ms) {
+        (Some(_), Some(_)) => {
+            let message = "a start has both at and delay_ms";
+            return Err(OperateError::new(OperateErrorCode::BadInput, message, "leave one of them out"));
+        }
+        (Some(at), None) => start = start.at(at),
+        (None, Some(millis)) => start = start.delay(Duration::from_millis(millis)),
+        (None, None) => {}
+    }
+    if let Some(queue) = queue {
+        start = start.queue(queue);
+    }
+    if let Some(gate) = gate {
+        start = start.gate(gate);
+    }
+    if let Some(version) = version {
+        start = start.version(version);
+    }
+    if let Some(key) = key {
+        start = start.key(key);
+    }
+    if let Some(priority) = priority {
+        start = start.priority(priority);
+    }
+    if let Some(millis) = deadline_ms {
+        start = start.deadline(Duration::from_millis(millis));
+    }
+    let run = tags.into_iter().fold(start, |start, (name, value)| start.tag(name, value)).await?;
+    Ok(started(run.id(), run.existed()))
+}
+
+async fn fork(client: &Client, run: ForkRun) -> Result<OrderOutcome, OperateError> {
+    let ForkRun { run, from, input, version, queue, key } = run;
+    let mut fork = client.fork(run);
+    if let Some(from) = from {
+        fork = fork.from(from);
+    }
+    if let Some(input) = input.as_ref().map(Payload::raw) {
+        fork = fork.input(input);
+    }
+    if let Some(version) = version {
+        fork = fork.version(version);
+    }
+    if let Some(queue) = queue {
+        fork = fork.queue(queue);
+    }
+    if let Some(key) = key {
+        fork = fork.key(key);
+    }
+    let run = fork.await?;
+    Ok(started(run.id(), run.existed()))
+}
+
+fn started(run: RunId, existed: bool) -> OrderOutcome {
+    if existed { OrderOutcome::Existed { run } } else { OrderOutcome::Started { run } }
+}
+
+fn canceled(outcome: CancelOutcome, run_id: RunId) -> Result<OrderOutcome, ClientError> {
+    match outcome {
+        CancelOutcome::Canceled => Ok(OrderOutcome::Canceled),
+        CancelOutcome::Requested => Ok(OrderOutcome::CancelRequested),
+        CancelOutcome::Ended(status) => Ok(OrderOutcome::AlreadyEnded { status }),
+        _ => Err(ClientError::UnknownRun { run_id }),
+    }
+}
+
+async fn decide(
+    client: &Client,
+    run: RunId,
+    (step, approve, by): (&str, bool, String),
+    note: Option<String>,
+) -> Result<OrderOutcome, OperateError> {
+    let decide = if approve { client.approve(run, step, by) } else { client.reject(run, step, by) };
+    let sent = match note {
+        Some(note) => decide.note(note).await?,
+        None => decide.await?,
+    };
+    match sent {
+        SignalOutcome::Accepted => Ok(OrderOutcome::Decided),
+        SignalOutcome::Repeated(first) => {
+            let decision = serde_json::from_str::<Decision>(&first.payload).ok();
+            let (approved, by) = decision.map(|decision| (decision.approved, decision.by)).unzip();
+            Ok(OrderOutcome::AlreadyDecided { at: first.accepted_at, approved, by })
+        }
+        _ => ended(client, run).await,
+    }
+}
+
+/// Reads how a run has ended that takes no signal any more.
+async fn ended(client: &Client, run: RunId) -> Result<OrderOutcome, OperateError> {
+    Ok(OrderOutcome::AlreadyEnded { status: client.run(run).await?.status })
+}
+
+fn changed(done: Result<(), ClientError>) -> Result<OrderOutcome, ClientError> {
+    done.map(|()| OrderOutcome::Changed)
+}
+
+fn changed_if(done: Result<bool, ClientError>) -> Result<OrderOutcome, ClientError> {
+    Ok(if done? { OrderOutcome::Changed } else { OrderOutcome::Unchanged })
+}
+
+fn missing(field: &str, why: &str) -> OperateError {
+    let message = format!("the order has no {field}, and {why}");
+    OperateError::new(OperateErrorCode::BadInput, message, format!("give it a {field}"))
+}

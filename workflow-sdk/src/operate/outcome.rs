@@ -1,0 +1,129 @@
+use serde::{Deserialize, Serialize};
+
+use workflow_engine::model::{RunId, RunStatus, Timestamp};
+
+/// What an order did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Done {
+    /// The outcome, for programs.
+    #[serde(flatten)]
+    pub outcome: OrderOutcome,
+    /// One sentence for people.
+    pub message: String,
+}
+
+/// The outcome of an order, for programs. Its text is an object with the name of the outcome:
+/// `{"outcome":"already_ended","status":"failed"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OrderOutcome {
+    /// A run was started, as a fork or by a schedule too.
+    Started {
+        /// The run.
+        run: RunId,
+    },
+    /// A run with this key exists, and nothing was changed.
+    Existed {
+        /// The run.
+        run: RunId,
+    },
+    /// The run is canceled.
+    Canceled,
+    /// The run was asked to end, and cleans up.
+    CancelRequested,
+    /// The run had ended before, and nothing was changed.
+    AlreadyEnded {
+        /// Its status.
+        status: RunStatus,
+    },
+    /// The run is paused.
+    Paused,
+    /// A worker holds the run, and gives it back once its running steps have ended.
+    PauseRequested,
+    /// The run goes on when it is due.
+    Resumed,
+    /// It was not paused, and nothing was changed.
+    NotPaused,
+    /// The failed run is tried again.
+    Retried,
+    /// The signal is in the inbox of the run.
+    Signaled,
+    /// A signal with this key was accepted before, and nothing was changed.
+    AlreadySignaled {
+        /// When that was.
+        at: Timestamp,
+    },
+    /// The decision goes to the run.
+    Decided,
+    /// The approval was decided before, and nothing was changed.
+    AlreadyDecided {
+        /// When that was.
+        at: Timestamp,
+        /// Whether it was approved, if this program can read the decision.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved: Option<bool>,
+        /// The person who decided, if this program can read the decision.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// The run is gone, with everything that belonged to it.
+    Deleted {
+        /// The number of rows of its history.
+        attempts: u64,
+        /// The number of signals in its inbox.
+        signals: u64,
+    },
+    /// The event was delivered.
+    Emitted {
+        /// The number of runs that waited for it. With 0, nothing was changed.
+        runs: u64,
+    },
+    /// The queue, limit or schedule is as the order wants it.
+    Changed,
+    /// It was so before, and nothing was changed.
+    Unchanged,
+}
+
+impl OrderOutcome {
+    /// Returns the outcome with its sentence about this target.
+    pub(super) fn about(self, target: &str) -> Done {
+        let subject = target.replacen(':', " ", 1);
+        let message = match &self {
+            Self::Started { run } => format!("run {run} was started, for {subject}"),
+            Self::Existed { run } => format!("run {run} has this key; nothing was started"),
+            Self::Canceled => format!("{subject} is canceled"),
+            Self::CancelRequested => format!("{subject} was asked to end, and cleans up"),
+            Self::AlreadyEnded { status } => format!("{subject} had ended before ({status}); nothing was changed"),
+            Self::Paused => format!("{subject} is paused"),
+            Self::PauseRequested => format!("{subject} pauses once its running steps have ended"),
+            Self::Resumed => format!("{subject} goes on when it is due"),
+            Self::NotPaused => format!("{subject} was not paused; nothing was changed"),
+            Self::Retried => format!("{subject} is tried again"),
+            Self::Signaled => format!("the signal is in the inbox of {subject}"),
+            Self::AlreadySignaled { at } => {
+                format!("{subject} received a signal with this key at {at}; nothing was changed")
+            }
+            Self::Decided => format!("the decision goes to {subject}"),
+            Self::AlreadyDecided { at, approved, by } => {
+                let verdict = match approved {
+                    Some(true) => "approved",
+                    Some(false) => "rejected",
+                    None => "decided",
+                };
+                let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+                format!("this was {verdict}{by} at {at}; nothing was changed")
+            }
+            Self::Deleted { attempts, signals } => {
+                format!("{subject} is deleted, with {attempts} rows of history and {signals} signals")
+            }
+            Self::Emitted { runs: 0 } => format!("no run waits for {subject}; nothing was changed"),
+            Self::Emitted { runs: 1 } => format!("{subject} was delivered to one run"),
+            Self::Emitted { runs } => format!("{subject} was delivered to {runs} runs"),
+            Self::Changed => format!("{subject} is changed"),
+            Self::Unchanged => format!("{subject} is as it was; nothing was changed"),
+        };
+        Done { outcome: self, message }
+    }
+}
