@@ -22,13 +22,14 @@ use tokio::sync::Semaphore;
 
 use workflow_engine::model::{
     Claim, Clock, Lane, LimitRecord, QueueRecord, Retention, Run, RunId, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, WorkerId,
+    StoredSchedule, Timestamp, WorkerId,
 };
 
 use workflow_engine::store::{
-    AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
-    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
+    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
+    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -52,6 +53,7 @@ mod claim_cursor;
 mod commit;
 mod context;
 mod continue_as_new;
+mod count;
 mod crashes;
 mod deletion;
 mod error;
@@ -63,6 +65,7 @@ mod finish;
 mod fork;
 mod gate;
 mod hints;
+mod history_page;
 mod lanes;
 mod lease;
 mod limit;
@@ -213,6 +216,10 @@ impl Store for PostgresStore {
         read_call!(self, "read a history", connection => read::history(connection, &self.sql, id))
     }
 
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
+        read_call!(self, "read a part of a history", connection => history_page::read(connection, &self.sql, scan))
+    }
+
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         read_call!(self, "read a published value", connection => read::published(connection, &self.sql, id, name))
     }
@@ -269,6 +276,30 @@ impl Store for PostgresStore {
     ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.refuse_if_closed("open a lease session")?;
         Ok(Box::new(lease::PostgresLease::open(self, worker, lanes, retention).await?))
+    }
+
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
+        read_call!(self, "count runs", connection => count::runs(connection, &self.sql, &self.clock, at_most))
+    }
+
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+        read_call!(self, "list lanes", connection => read::lanes(connection, &self.sql, limit))
+    }
+
+    async fn oldest_due(&self, name: &str) -> Result<Option<Timestamp>, DatabaseError> {
+        read_call!(self, "find the oldest due run", connection => queue::oldest_due(connection, &self.sql, &self.clock, name))
+    }
+
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
+        read_call!(self, "list gates", connection => count::gates(connection, &self.sql, list))
+    }
+
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
+        read_call!(self, "count the runs of workers", connection => count::held_runs(connection, &self.sql, at_most))
+    }
+
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
+        read_call!(self, "count seats", connection => count::seats(connection, &self.sql, limit, at_most))
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

@@ -110,6 +110,17 @@ pub(super) async fn gate_use(
     Ok(GateUse { running, used_until: row::time(&found, "used_until")? })
 }
 
+/// See [`Store::oldest_due`](workflow_engine::store::Store::oldest_due).
+pub(super) async fn oldest_due(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    queue: &str,
+) -> Result<Option<Timestamp>, Failure> {
+    let query = sql.find_oldest_due.query().bind(clock.fixed().map(Timestamp::as_micros)).bind(queue.to_owned());
+    row::time_if_any(&query.fetch_one(connection).await?, "at")
+}
+
 fn record(found: &PgRow) -> Result<QueueRecord, Failure> {
     let reason: Option<String> = found.try_get("pause_reason")?;
     let paused = row::time_if_any(found, "paused_at")?.map(|since| (since, reason.unwrap_or_default()));

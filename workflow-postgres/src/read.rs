@@ -156,6 +156,12 @@ pub(super) async fn due_lanes(
     map_all(&query.fetch_all(connection).await?, row::lane)
 }
 
+/// See [`Store::lanes`](workflow_engine::store::Store::lanes).
+pub(super) async fn lanes(connection: &mut PgConnection, sql: &Sql, limit: u32) -> Result<Vec<Lane>, Failure> {
+    let rows = sql.list_lanes.query().bind(i64::from(limit)).fetch_all(connection).await?;
+    map_all(&rows, row::lane)
+}
+
 pub(super) fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     rows.iter().map(map).collect()
 }

@@ -7,13 +7,14 @@ use async_trait::async_trait;
 
 use workflow_engine::model::{
     Claim, Lane, LimitRecord, QueueRecord, Retention, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
-    WorkerId,
+    Timestamp, WorkerId,
 };
 
 use workflow_engine::store::{
-    AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction,
-    Store, StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
+    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepTransaction, Store, StoreOptions,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -34,6 +35,7 @@ mod cascade;
 mod claim;
 mod commit;
 mod continue_as_new;
+mod count;
 mod crashes;
 mod database;
 mod deletion;
@@ -47,6 +49,7 @@ mod finish;
 mod fork;
 mod gate;
 mod hints;
+mod history_page;
 mod lease;
 mod limit;
 mod line_rate;
@@ -183,6 +186,10 @@ impl Store for SqliteStore {
         within_deadline("read a history", read::history(&self.database, id)).await
     }
 
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
+        within_deadline("read a part of a history", history_page::read(&self.database, scan)).await
+    }
+
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         within_deadline("read a published value", read::published(&self.database, id, name)).await
     }
@@ -234,6 +241,30 @@ impl Store for SqliteStore {
         retention: &Retention,
     ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         within_deadline("open a lease session", lease::open(&self.database, worker, lanes, retention)).await
+    }
+
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
+        within_deadline("count runs", count::runs(&self.database, at_most)).await
+    }
+
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+        within_deadline("list lanes", workers::lanes(&self.database, limit)).await
+    }
+
+    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
+        within_deadline("find the oldest due run", queue::oldest_due(&self.database, queue)).await
+    }
+
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
+        within_deadline("list gates", count::gates(&self.database, list)).await
+    }
+
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
+        within_deadline("count the runs of workers", count::held_runs(&self.database, at_most)).await
+    }
+
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
+        within_deadline("count seats", count::seats(&self.database, limit, at_most)).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

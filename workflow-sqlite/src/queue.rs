@@ -99,6 +99,14 @@ pub(super) async fn gate_use(database: &Database, queue: &str, gate: &str) -> Re
     Ok(GateUse { running: row::get(&found, "running")?, used_until: row::time(&found, "used_until")? })
 }
 
+/// See [`Store::oldest_due`](workflow_engine::store::Store::oldest_due).
+pub(super) async fn oldest_due(database: &Database, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query_scalar(sql::FIND_OLDEST_DUE).bind(queue.to_owned()).bind(database.now().as_micros());
+    let at: Option<i64> = query.fetch_one(reader.connection()?).await.during("find the oldest due run")?;
+    Ok(at.map(Timestamp::from_micros))
+}
+
 async fn count(connection: &mut SqliteConnection, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
     let query = sqlx::query_scalar(sql::COUNT_RUNNING).bind(queue.to_owned()).bind(at_most);
     query.fetch_one(connection).await.during("count the running runs of a queue")

@@ -169,6 +169,7 @@ statements! {
     FIND_DUE_SCHEDULES = "find_due_schedules.sql";
     FIND_DUE_RUNS = "find_due_runs.sql";
     FIND_FINAL_ATTEMPTS = "find_final_attempts.sql";
+    FIND_OLDEST_DUE = "find_oldest_due.sql";
     FIND_NEXT_DUE = "find_next_due.sql";
     FIND_PARENTS = "find_parents.sql";
     FIND_RUN = "find_run.sql";
@@ -186,10 +187,15 @@ statements! {
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";
     INSERT_SIGNALS = "insert_signals.sql";
     INSERT_WORKER = "insert_worker.sql";
+    LIST_GATES = "list_gates.sql";
+    LIST_LANES = "list_lanes.sql";
     LIST_APPROVALS = "list_approvals.sql";
+    COUNT_HELD_RUNS = "count_held_runs.sql";
     COUNT_RUNNING_RUNS = "count_running_runs.sql";
     LIST_AUDITS = "list_audits.sql";
     LIST_AUDITS_OF_TARGET = "list_audits_of_target.sql";
+    COUNT_RUNS = "count_runs.sql";
+    COUNT_SEATS = "count_seats.sql";
     LIST_SCHEDULES = "list_schedules.sql";
     LIST_WORKERS = "list_workers.sql";
     MARK_CALLED = "mark_called.sql";
@@ -209,6 +215,9 @@ statements! {
     READ_ENDED = "read_ended.sql";
     READ_FENCE = "read_fence.sql";
     READ_HISTORY = "read_history.sql";
+    READ_HISTORY_PAGE = "read_history_page.sql";
+    READ_HISTORY_ROW = "read_history_row.sql";
+    READ_STEPS_BEGUN = "read_steps_begun.sql";
     READ_INBOX = "read_inbox.sql";
     READ_GATE_USE = "read_gate_use.sql";
     READ_INPUTS = "read_inputs.sql";

@@ -45,3 +45,10 @@ pub(super) async fn due_lanes(database: &Database, lanes: &[Lane]) -> Result<Vec
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
     rows.iter().map(row::lane).collect()
 }
+
+/// See [`Store::lanes`](workflow_engine::store::Store::lanes).
+pub(super) async fn lanes(database: &Database, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let rows = sqlx::query(sql::LIST_LANES).bind(limit).fetch_all(reader.connection()?).await.during("list lanes")?;
+    rows.iter().map(row::lane).collect()
+}

@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
+    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
+    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -58,6 +61,10 @@ impl Store for CrashStore {
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
         self.inner.history(id).await
+    }
+
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
+        self.inner.history_page(scan).await
     }
 
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
@@ -127,6 +134,30 @@ impl Store for CrashStore {
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
         self.inner.gate_use(queue, gate).await
+    }
+
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
+        self.inner.run_counts(at_most).await
+    }
+
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+        self.inner.lanes(limit).await
+    }
+
+    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
+        self.inner.oldest_due(queue).await
+    }
+
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
+        self.inner.gates(list).await
+    }
+
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
+        self.inner.held_runs(at_most).await
+    }
+
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
+        self.inner.seat_counts(limit, at_most).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

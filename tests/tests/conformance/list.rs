@@ -58,7 +58,7 @@ fn tag(name: &str, values: &[&str], negated: bool) -> TagCondition {
 }
 
 /// Starts runs of every kind and brings them to every status.
-async fn runs_of_every_kind(fixture: &Fixture) -> Vec<Run> {
+pub(crate) async fn runs_of_every_kind(fixture: &Fixture) -> Vec<Run> {
     let odd = NewRun { key: Some("a%_[b]*\\é".into()), ..tagged(&[("region", "eu"), ("note", "a \"b\"")]) };
     let later = NewRun { start: StartTime::After(60 * SECOND), priority: Some(Priority::High), ..keyed("order-2") };
     let gated = NewRun { gate: Some("acct-42".into()), lane: lane_of("mail", "send_[1]", "2"), ..keyed("order-3") };

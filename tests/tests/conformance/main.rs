@@ -12,6 +12,7 @@ mod cancel;
 mod child;
 mod claim;
 mod claim_plan;
+mod count;
 mod deadline;
 mod deletion;
 mod end;
@@ -21,6 +22,7 @@ mod fork;
 mod gate;
 mod generation;
 mod hint;
+mod history_page;
 mod lease;
 mod limit;
 mod line_rate;
@@ -326,6 +328,20 @@ workflow_tests::cases! {
         an_older_claim_does_not_cover_a_newer_one,
         the_claims_of_other_workers_are_kept,
         a_claim_of_the_same_batch_is_kept,
+    }
+    history_page {
+        pages_of_a_history_are_the_history,
+        a_large_payload_is_left_out_of_a_page_with_its_size,
+        steps_are_read_in_the_order_in_which_they_began,
+        one_attempt_is_read_by_its_key,
+    }
+    count {
+        counts_are_those_of_the_runs,
+        lanes_are_listed_without_their_gates,
+        the_oldest_due_run_of_a_queue_is_found,
+        running_runs_are_counted_by_their_workers,
+        gates_are_listed_in_pages_with_their_runs,
+        seats_are_counted_per_limit,
     }
     read {
         unknown_ids_are_not_found,

@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    ListedAudits, Listener, NextDue, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit,
-    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
+    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
+    Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -266,6 +267,10 @@ impl Store for Wire {
         self.call("history", self.inner.history(id), quiet).await
     }
 
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
+        self.call("history page", self.inner.history_page(scan), quiet).await
+    }
+
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         self.call("published", self.inner.published(id, name), quiet).await
     }
@@ -335,6 +340,30 @@ impl Store for Wire {
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
         self.call("use of a gate", self.inner.gate_use(queue, gate), quiet).await
+    }
+
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
+        self.call("run counts", self.inner.run_counts(at_most), quiet).await
+    }
+
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+        self.call("lanes", self.inner.lanes(limit), quiet).await
+    }
+
+    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
+        self.call("oldest due", self.inner.oldest_due(queue), quiet).await
+    }
+
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
+        self.call("gates", self.inner.gates(list), quiet).await
+    }
+
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
+        self.call("held runs", self.inner.held_runs(at_most), quiet).await
+    }
+
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
+        self.call("seat counts", self.inner.seat_counts(limit, at_most), quiet).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

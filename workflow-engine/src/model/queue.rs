@@ -125,7 +125,7 @@ impl GateLimits {
 
 /// A queue, or a gate of it, that takes no further run: as many runs wait in it as its
 /// [`max_waiting`](QueueLimits::max_waiting) allows. Nothing was started.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 #[error("{} takes no further run: {}; {}", self.place(), self.reason(), self.way_out())]
 pub struct FullQueue {

@@ -13,15 +13,17 @@ use async_trait::async_trait;
 
 use crate::model::{
     AttemptStatus, Claim, Lane, LimitRecord, PayloadContext, PayloadPlace, QueueRecord, Retention, Run, RunId,
-    SeatLine, SeatWait, SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, WorkerId, event_of_signal,
+    SeatLine, SeatWait, SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WorkerId,
+    event_of_signal,
 };
 
 use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem,
-    EndedRun, ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, ListedAudits, Listener, NextDue, Outcome,
-    ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    EndedRun, ForeignTransaction, ForkWrite, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession,
+    ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
+    SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord,
+    Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -155,6 +157,12 @@ impl Store for CodedStore {
         Ok(rows)
     }
 
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
+        let mut rows = self.inner.history_page(scan).await?;
+        rows.iter_mut().for_each(|row| self.coding.show_row(scan.run, row));
+        Ok(rows)
+    }
+
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         let mut text = self.inner.published(id, name).await?;
         if let Some(text) = &mut text {
@@ -262,6 +270,30 @@ impl Store for CodedStore {
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
         self.inner.gate_use(queue, gate).await
+    }
+
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
+        self.inner.run_counts(at_most).await
+    }
+
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+        self.inner.lanes(limit).await
+    }
+
+    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
+        self.inner.oldest_due(queue).await
+    }
+
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
+        self.inner.gates(list).await
+    }
+
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
+        self.inner.held_runs(at_most).await
+    }
+
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
+        self.inner.seat_counts(limit, at_most).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

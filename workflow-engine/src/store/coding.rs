@@ -10,7 +10,7 @@ use crate::model::{
     UnreadableReason,
 };
 
-use super::{DatabaseError, DatabaseErrorKind};
+use super::{DatabaseError, DatabaseErrorKind, HistoryRow};
 
 /// The beginning of a text that a codec has made: `coded:1:KEY:BASE64`. It is not JSON, so no
 /// payload begins like this, and a program without the codec cannot mistake it for an author's
@@ -212,6 +212,21 @@ impl Coding {
         }
         (row.output, row.error) = (output, error);
         Ok(())
+    }
+
+    /// Decodes a row of a part of a history, or replaces what cannot be decoded by the reason. The
+    /// size of an output that is shown is that of its decoded form.
+    pub(super) fn show_row(&self, run_id: RunId, shown: &mut HistoryRow) {
+        let row = &mut shown.row;
+        let (mut output, mut error) = (row.output.take(), row.error.take());
+        if let Some(output) = &mut output {
+            self.show(&PayloadContext::of_output(run_id, row), output);
+            shown.output_bytes = u64::try_from(output.len()).ok();
+        }
+        if let Some(error) = &mut error {
+            self.show_error(&PayloadContext::of_error(run_id, row), error);
+        }
+        (row.output, row.error) = (output, error);
     }
 }
 

@@ -37,6 +37,7 @@ mod ended_run;
 mod error;
 mod fence;
 mod gates;
+mod history_page;
 mod inbox;
 mod item;
 mod lanes;
@@ -50,6 +51,7 @@ mod outcomes;
 mod redact;
 mod releases;
 mod room;
+mod run_count;
 mod run_list;
 mod run_scan;
 mod schedule_write;
@@ -75,6 +77,7 @@ pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
+pub use history_page::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
@@ -88,6 +91,7 @@ pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;
 pub use releases::Releases;
 pub use room::{Bounds, WaitingPlace};
+pub use run_count::{GateList, HeldRuns, ListedGate, RunCounts, SeatCounts};
 pub use run_list::{ListedRuns, RunList, list_filtered, list_runs};
 pub use run_scan::{Direction, RunScan, SCAN_BUDGET, ScanSource, ScannedRuns, first_id_after};
 pub use schedule_write::{DueSchedules, ScheduleWrite};
@@ -191,6 +195,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// See [`Store::run`].
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError>;
+
+    /// Returns a part of a history, for display: see [`HistoryScan`]. A payload that cannot be
+    /// decoded is replaced by the reason. Fails as [`Store::run`] does.
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError>;
 
     /// Returns the stored value that the run published last under this name; `None` if it published
     /// none.
@@ -318,6 +326,44 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError>;
+
+    /// Counts runs by their states. Looks at most at this number of runs per index.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError>;
+
+    /// Returns at most `limit` lanes without their gates, in the order of their names. A lane is
+    /// known from the first start in it on.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError>;
+
+    /// Returns since when the run of a queue is due that is due for the longest time. `None`: none
+    /// is due. Does not count running runs.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError>;
+
+    /// Returns gates of a queue, in the order of their names.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError>;
+
+    /// Counts the runs that each worker holds. Looks at most at this number of running runs.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError>;
+
+    /// Counts the seats of a limit over all its lines, each to at most this number.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError>;
 
     /// Returns the limits for steps that were declared or set, in the order of their names.
     ///

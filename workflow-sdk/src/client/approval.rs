@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, StepAttempt, StepKind,
@@ -17,7 +17,7 @@ use super::{Client, ClientError};
 const MAX_APPROVALS: u32 = 1000;
 
 /// An approval that a run waits for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingApproval {
     /// The run that waits.

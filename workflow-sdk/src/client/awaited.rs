@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use workflow_engine::model::{AttemptStatus, EventName, StepAttempt, StepKind, Timestamp, WaitNote};
 
 /// A step that a run waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Awaited {
     /// The kind of the step.

@@ -2,6 +2,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use workflow_engine::model::{
     AttemptStatus, ErrorKind, FullQueue, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError,
     Timestamp, WorkerId,
@@ -20,7 +22,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// [`Client::explain_start`](crate::Client::explain_start) for a run that does not exist yet.
 ///
 /// `Display` gives one sentence for people; its wording may change. Programs match on the variant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Explanation {
     /// The run has ended.

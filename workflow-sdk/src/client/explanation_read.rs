@@ -23,8 +23,12 @@ impl Client {
     /// # }
     /// ```
     pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
-        let run = self.run(id).await?;
-        let history = match self.read(self.0.store.history(id)).await {
+        self.explain_read(&self.run(id).await?).await
+    }
+
+    /// Explains a run that was just read.
+    pub(crate) async fn explain_read(&self, run: &Run) -> Result<Explanation, ClientError> {
+        let history = match self.read(self.0.store.history(run.id)).await {
             _ if run.status.is_terminal() => Vec::new(),
             // The run's own row still shows what the run waits for.
             Err(
@@ -36,7 +40,7 @@ impl Client {
             ) => Vec::new(),
             history => history?,
         };
-        self.explain_run(&run, &history).await
+        self.explain_run(run, &history).await
     }
 
     /// Explains what would hold this start back now: its queue is paused or full, its gate is full,

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::QueryError;
+use super::query::nearest;
 
 /// The kind of a refusal or failure, for programs.
 ///
@@ -93,6 +94,32 @@ pub struct OperateError {
 impl OperateError {
     pub(super) fn new(code: OperateErrorCode, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: help.into(), query: None }
+    }
+
+    pub(super) fn not_found(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(OperateErrorCode::NotFound, message, help)
+    }
+
+    pub(super) fn not_understood(why: impl Into<String>) -> Self {
+        Self::new(OperateErrorCode::Unreadable, why, "use the release that wrote it, or a later one")
+    }
+
+    /// Returns the refusal of an unknown name, with the nearest known one.
+    pub(super) fn unknown_name<'n>(what: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
+        let help = match nearest(name, known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("list the {what}s"),
+        };
+        Self::not_found(format!("there is no {what} {name:?}"), help)
+    }
+
+    /// Refuses a page that is empty, or too large to be held in memory.
+    pub(super) fn check_limit(limit: u32, most: u32, what: &str) -> Result<(), Self> {
+        if (1..=most).contains(&limit) {
+            return Ok(());
+        }
+        let (message, help) = (format!("a page of {limit} {what} is refused"), format!("ask for 1 to {most} {what}"));
+        Err(Self::new(OperateErrorCode::BadLimit, message, help))
     }
 }
 

@@ -5,31 +5,51 @@
 //! [`Query`].
 
 mod action;
+mod approvals;
 mod audit;
 mod client_error;
 mod condition;
+mod counts;
 mod cursor;
 mod error;
+mod history;
+mod limits;
 mod order;
 mod order_commit;
 mod outcome;
 mod page;
+mod payload;
 mod query;
+mod queues;
+mod run;
 mod runs;
+mod schedules;
+mod timeline;
+mod workers;
 
 use std::fmt;
 
 use async_trait::async_trait;
 
 pub use action::{Action, ForkRun, StartRun};
+pub use approvals::{ApprovalPage, ListApprovals};
 pub use audit::{AuditEntry, AuditPage, ListAudit};
+pub use counts::{Count, Counts, MOST_COUNTED};
 pub use cursor::Cursor;
 pub use error::{OperateError, OperateErrorCode};
+pub use history::{HistoryItem, HistoryPage, ListHistory};
+pub use limits::LimitView;
 pub use order::{Order, Payload, Role};
 pub use outcome::{Done, OrderOutcome};
 pub use page::{ListRuns, RunPage};
+pub use payload::{PayloadOf, PayloadText, SHOWN_BYTES, StoredPayload};
 pub use query::{Fact, Moment, Pattern, Query, QueryError, QueryErrorKind, Term, Test, TimeTest};
-pub use workflow_engine::model::{AuditId, ErrorSummary, RunNow, RunSummary};
+pub use queues::{GatePage, GateView, ListGates, QueueView};
+pub use run::RunDetail;
+pub use schedules::{ListSchedules, SchedulePage, ScheduleView, UnreadableView};
+pub use timeline::{Bar, BarState, ListTimeline, Mark, MarkKind, RunSpan, SpanState, Timeline, TimelineRow};
+pub use workers::{VersionView, WorkerView, WorkflowView};
+pub use workflow_engine::model::{AuditId, ErrorSummary, RunId, RunNow, RunSummary};
 pub use workflow_engine::store::{Direction, SCAN_BUDGET};
 
 /// Everything that an operator does. [`Client`](crate::Client) implements it over the database.
@@ -75,6 +95,313 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     async fn runs(&self, list: ListRuns) -> Result<RunPage, OperateError>;
+
+    /// Reads one run: its row, its payloads, and what it does or waits for.
+    ///
+    /// A payload of more than [`SHOWN_BYTES`] is left out, and only its size is given. The history of a
+    /// run that has not ended is read to explain it.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`Unreadable`](OperateErrorCode::Unreadable),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?;
+    /// let detail = client.operate().run(run.id()).await?;
+    /// assert_eq!(detail.input.unwrap().json.unwrap().as_str(), "7");
+    /// assert!(detail.why.contains("no worker serves checkout"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn run(&self, run: RunId) -> Result<RunDetail, OperateError>;
+
+    /// Reads one payload of a run as a whole, whatever its size.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?;
+    /// assert_eq!(client.operate().payload(run.id(), PayloadOf::Input).await?.bytes, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn payload(&self, run: RunId, of: PayloadOf) -> Result<StoredPayload, OperateError>;
+
+    /// Finds the runs whose id begins with these digits, or whose id ends with them if none begins so.
+    ///
+    /// The ids of runs that are started within an hour begin alike, so the end of an id often names a run
+    /// with fewer digits. For the end, only the newest [`SCAN_BUDGET`] runs are searched. `id` has at least
+    /// 6 hexadecimal digits and hyphens where you like; `limit` is 1 to 100. The newest run comes first.
+    ///
+    /// # Errors
+    /// [`BadInput`](OperateErrorCode::BadInput),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?;
+    /// let id = run.id().to_string();
+    /// for part in [&id[..13], &id[28..]] {
+    /// assert_eq!(client.operate().find_runs(part, 10).await?[0].id, run.id());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn find_runs(&self, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError>;
+
+    /// Reads one page of the history of a run: the outcomes in the order in which the workflow got them,
+    /// then the attempts that are no outcome.
+    ///
+    /// An attempt that becomes an outcome while a client turns pages may be on no page: it then stands behind
+    /// the outcomes that were read. To follow a run, read again from the last cursor before the attempts
+    /// without an outcome. A page reads the keys of the whole history, and the rest of its own rows only.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`BadCursor`](OperateErrorCode::BadCursor),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?;
+    /// let page = client.operate().history(ListHistory::new(run.id()).limit(20)).await?;
+    /// assert!(page.items.is_empty() && page.next.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn history(&self, list: ListHistory) -> Result<HistoryPage, OperateError>;
+
+    /// Reads the history of a run as data for a drawing: its first 500 steps. [`Timeline`] says what it
+    /// can show.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?;
+    /// let timeline = client.operate().timeline(run.id()).await?;
+    /// assert_eq!(timeline.spans[0].state, SpanState::Queued);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn timeline(&self, run: RunId) -> Result<Timeline, OperateError> {
+        self.timeline_window(ListTimeline::new(run)).await
+    }
+
+    /// Reads some steps of the timeline of a run, for a run with many: see
+    /// [`timeline`](Operate::timeline).
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound), [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable), [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn timeline_window(&self, list: ListTimeline) -> Result<Timeline, OperateError>;
+
+    /// Counts the runs that have not ended, have failed or were canceled, by state: see [`Counts`].
+    ///
+    /// # Errors
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// client.start_by_name("checkout", &7.into()).await?;
+    /// let counts = client.operate().counts().await?;
+    /// assert_eq!((counts.due.runs, counts.due.at_least), (1, false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn counts(&self) -> Result<Counts, OperateError>;
+
+    /// Reads every queue that was declared, limited or paused, or in which a run was ever started, in the
+    /// order of the names; at most 1,000.
+    ///
+    /// # Errors
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// client.start_by_name("checkout", &7.into()).queue("mail").await?;
+    /// let queues = client.operate().queues().await?;
+    /// assert_eq!((queues[0].name.as_str(), queues[0].waiting.runs), ("mail", 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn queues(&self) -> Result<Vec<QueueView>, OperateError>;
+
+    /// Reads one page of the gates of a queue, in the order of their names.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`BadCursor`](OperateErrorCode::BadCursor),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// client.start_by_name("checkout", &7.into()).gate("acct-42").await?;
+    /// let page = client.operate().gates(ListGates::new("default")).await?;
+    /// assert_eq!(page.items[0].name, "acct-42");
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn gates(&self, list: ListGates) -> Result<GatePage, OperateError>;
+
+    /// Reads the limits for steps that were declared or set, in the order of the names; at most 1,000.
+    ///
+    /// # Errors
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn limits(&self) -> Result<Vec<LimitView>, OperateError>;
+
+    /// Reads the recorded workers, in the order of their ids.
+    ///
+    /// # Errors
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn workers(&self) -> Result<Vec<WorkerView>, OperateError>;
+
+    /// Reads the workflows of which a run was ever started or that a live worker serves, with their versions,
+    /// in the order of the names. At most 10,000 lanes are looked at.
+    ///
+    /// # Errors
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// client.start_by_name("checkout", &7.into()).await?;
+    /// let workflows = client.operate().workflows().await?;
+    /// assert!(workflows[0].name == "checkout" && workflows[0].versions[0].unserved);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn workflows(&self) -> Result<Vec<WorkflowView>, OperateError>;
+
+    /// Reads one page of schedules, in the order of their names.
+    ///
+    /// # Errors
+    /// [`BadCursor`](OperateErrorCode::BadCursor),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn schedules(&self, list: ListSchedules) -> Result<SchedulePage, OperateError>;
+
+    /// Reads one schedule.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`Unreadable`](OperateErrorCode::Unreadable),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn schedule(&self, name: &str) -> Result<ScheduleView, OperateError>;
+
+    /// Reads the approvals that runs wait for, the longest waiting first. One that was decided is listed until
+    /// its run has received the decision.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError>;
 
     /// Changes something: a run, a queue, a limit, a schedule. Does what the call of the client of
     /// that name does, with the same checks, and leaves an audit row in the same commit.

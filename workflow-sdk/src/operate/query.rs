@@ -19,6 +19,7 @@ use workflow_engine::model::{RunId, RunStatus, WorkerId};
 pub use error::{QueryError, QueryErrorKind};
 pub use time::{Moment, TimeTest};
 pub use words::Fact;
+pub(super) use words::nearest;
 
 /// Says which runs are meant. Every run matches the empty query.
 ///

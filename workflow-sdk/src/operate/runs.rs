@@ -2,15 +2,17 @@
 
 use async_trait::async_trait;
 
-use workflow_engine::model::{RunId, Timestamp};
+use workflow_engine::model::{RunId, RunSummary, Timestamp};
 use workflow_engine::store::{Direction, ListedRuns, RunList, SCAN_BUDGET, list_runs};
 
 use crate::Client;
 
 use super::condition::conditions;
 use super::{
-    AuditPage, Cursor, Done, ListAudit, ListRuns, Operate, OperateError, OperateErrorCode, Order, Query, RunPage,
-    audit, order_commit,
+    ApprovalPage, AuditPage, Counts, Cursor, Done, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit,
+    ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline, Operate, OperateError, Order, PayloadOf, Query,
+    QueueView, RunDetail, RunPage, SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
+    approvals, audit, counts, history, limits, order_commit, queues, run, schedules, timeline, workers,
 };
 
 #[async_trait]
@@ -25,6 +27,62 @@ impl Operate for Client {
         Ok(page_of(self.read(read).await?, &list.query, from, list.direction))
     }
 
+    async fn run(&self, run: RunId) -> Result<RunDetail, OperateError> {
+        run::run(self, run).await
+    }
+
+    async fn payload(&self, run: RunId, of: PayloadOf) -> Result<StoredPayload, OperateError> {
+        run::payload(self, run, of).await
+    }
+
+    async fn find_runs(&self, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError> {
+        run::find(self, id, limit).await
+    }
+
+    async fn history(&self, list: ListHistory) -> Result<HistoryPage, OperateError> {
+        history::history(self, list).await
+    }
+
+    async fn timeline_window(&self, list: ListTimeline) -> Result<Timeline, OperateError> {
+        timeline::timeline(self, list).await
+    }
+
+    async fn counts(&self) -> Result<Counts, OperateError> {
+        counts::counts(self).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueView>, OperateError> {
+        queues::queues(self).await
+    }
+
+    async fn gates(&self, list: ListGates) -> Result<GatePage, OperateError> {
+        queues::gates(self, list).await
+    }
+
+    async fn limits(&self) -> Result<Vec<LimitView>, OperateError> {
+        limits::limits(self).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {
+        workers::workers(self).await
+    }
+
+    async fn workflows(&self) -> Result<Vec<WorkflowView>, OperateError> {
+        workers::workflows(self).await
+    }
+
+    async fn schedules(&self, list: ListSchedules) -> Result<SchedulePage, OperateError> {
+        schedules::schedules(self, list).await
+    }
+
+    async fn schedule(&self, name: &str) -> Result<ScheduleView, OperateError> {
+        schedules::schedule(self, name).await
+    }
+
+    async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
+        approvals::approvals(self, list).await
+    }
+
     async fn perform(&self, order: Order) -> Result<Done, OperateError> {
         order_commit::perform(self, order).await
     }
@@ -36,11 +94,7 @@ impl Operate for Client {
 
 /// Checks a request, and returns the run at which its page begins.
 fn check(list: &ListRuns) -> Result<Option<RunId>, OperateError> {
-    if !(1..=ListRuns::MAX_LIMIT).contains(&list.limit) {
-        let message = format!("a page of {} runs is refused", list.limit);
-        let help = format!("ask for 1 to {} runs", ListRuns::MAX_LIMIT);
-        return Err(OperateError::new(OperateErrorCode::BadLimit, message, help));
-    }
+    OperateError::check_limit(list.limit, ListRuns::MAX_LIMIT, "runs")?;
     list.cursor.as_ref().map(|cursor| cursor.run(&list.query)).transpose()
 }
 

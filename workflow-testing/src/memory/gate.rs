@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use workflow_engine::model::{Lane, QueueChange, Timestamp};
-use workflow_engine::store::{EndedTurn, LockedGate, TurnEnd};
+use workflow_engine::store::{EndedTurn, GateList, ListedGate, LockedGate, TurnEnd, WaitingPlace};
 
 use super::tables::Tables;
 
@@ -88,6 +88,25 @@ pub(super) fn due(tables: &Tables, lanes: &[Lane], limit: u32, now: Timestamp) -
         LockedGate { lane: lane.clone(), gate: gate.clone(), weight, limits, used_until }
     });
     locked.collect()
+}
+
+/// Returns gates of a queue, in the order of their names.
+pub(super) fn list(tables: &Tables, list: GateList<'_>) -> Vec<ListedGate> {
+    let is_asked =
+        |(queue, gate): &(String, String)| queue == list.queue && list.after.is_none_or(|after| gate.as_str() > after);
+    let asked = tables.gates.weights.iter().filter(|(place, _)| is_asked(place)).take(list.limit as usize);
+    let listed = asked.map(|((queue, gate), weight)| {
+        let running = tables.running_behind(queue, gate).take(list.at_most as usize).count();
+        let place = WaitingPlace { queue, gate: Some(gate), max_waiting: list.at_most };
+        ListedGate {
+            gate: gate.clone(),
+            weight: *weight,
+            used_until: tables.gates.used_until(queue, gate),
+            running: u32::try_from(running).unwrap_or(u32::MAX),
+            waiting: super::room::count(tables, &place),
+        }
+    });
+    listed.collect()
 }
 
 /// Returns at most `limit` gates of these lanes behind which the lease of a run has ended.

@@ -12,11 +12,14 @@ use async_trait::async_trait;
 
 use workflow_engine::model::{
     Claim, Clock, Lane, LimitRecord, QueueRecord, Retention, Run, RunId, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, WorkerId,
+    StoredSchedule, Timestamp, WorkerId,
 };
 
 use workflow_engine::store::{
-    AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, ListedAudits, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
+    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
+    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -25,6 +28,7 @@ mod cascade;
 mod claim;
 mod commit;
 mod continue_as_new;
+mod count;
 mod crashes;
 mod database;
 mod deletion;
@@ -178,6 +182,11 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| read::history(tables, id)))
     }
 
+    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
+        let database = self.handle.open("read a part of a history")?;
+        Ok(database.look(|tables, _| read::history_page(tables, scan)))
+    }
+
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         let database = self.handle.open("read a published value")?;
         Ok(database.look(|tables, _| read::published(tables, id, name)))
@@ -201,9 +210,6 @@ impl Store for MemoryStore {
     async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
         let database = self.handle.open("look for missing runs")?;
         Ok(database.look(|tables, _| read::missing(tables, ids)))
-    }
-
-        Ok(database.look(|tables, _| deletion::old_runs(tables, old)))
     }
 
     async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
@@ -267,6 +273,36 @@ impl Store for MemoryStore {
             let running = u32::try_from(tables.running_behind(queue, gate).count()).unwrap_or(u32::MAX);
             GateUse { running, used_until: tables.gates.used_until(queue, gate) }
         }))
+    }
+
+    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
+        let database = self.handle.open("count runs")?;
+        Ok(database.look(|tables, now| count::runs(tables, at_most, now)))
+    }
+
+    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
+        let database = self.handle.open("list lanes")?;
+        Ok(database.look(|tables, _| count::lanes(tables, limit)))
+    }
+
+    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
+        let database = self.handle.open("find the oldest due run")?;
+        Ok(database.look(|tables, now| count::oldest_due(tables, queue, now)))
+    }
+
+    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
+        let database = self.handle.open("list gates")?;
+        Ok(database.look(|tables, _| gate::list(tables, list)))
+    }
+
+    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
+        let database = self.handle.open("count the runs of workers")?;
+        Ok(database.look(|tables, _| count::held_runs(tables, at_most)))
+    }
+
+    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
+        let database = self.handle.open("count seats")?;
+        Ok(database.look(|tables, _| seat::counts(tables, limit, at_most)))
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use workflow_engine::model::{AttemptStatus, InboxSignal, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{
-    Direction, EmittedItem, EndedRun, INBOX_PAGE, Inbox, RunScan, ScannedRuns, WaitingApproval,
+    Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE, Inbox, RunScan, ScannedRuns,
+    WaitingApproval,
 };
 
 use super::tables::{Place, Tables};
@@ -47,6 +48,34 @@ pub(super) fn history(tables: &Tables, id: RunId) -> Vec<StepAttempt> {
     // Stable: rows without a position stay in the order of step key and attempt.
     rows.sort_by_key(|row| row.position.unwrap_or(i64::MAX));
     rows
+}
+
+/// See [`Store::history_page`](workflow_engine::store::Store::history_page).
+pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRow> {
+    let shown = |row: &StepAttempt| HistoryRow::of(row, scan.payload_bytes);
+    match &scan.rows {
+        HistoryRows::Delivered { after, limit } => {
+            let rows = history(tables, scan.run);
+            let is_asked = |row: &&StepAttempt| after.as_ref().is_none_or(|place| place.is_before(row));
+            rows.iter().filter(is_asked).take(*limit as usize).map(shown).collect()
+        }
+        HistoryRows::Begun { from, limit } => {
+            let mut steps: BTreeMap<&str, Vec<&StepAttempt>> = BTreeMap::new();
+            let is_left_out = |kind| matches!(kind, StepKind::Patch | StepKind::Published | StepKind::Emitted);
+            for row in tables.attempts(scan.run).filter(|row| !is_left_out(row.kind)) {
+                steps.entry(&row.step_key).or_default().push(row);
+            }
+            let began = |rows: &[&StepAttempt]| rows.iter().map(|row| row.started_at).min();
+            let mut steps: Vec<_> = steps.into_values().collect();
+            // Stable: steps that began at one time stay in the order of their keys.
+            steps.sort_by_key(|rows| began(rows));
+            let page = steps.into_iter().skip(*from as usize).take(*limit as usize);
+            page.flatten().map(shown).collect()
+        }
+        HistoryRows::Attempt { step_key, attempt } => {
+            tables.attempt(scan.run, step_key, *attempt).map(shown).into_iter().collect()
+        }
+    }
 }
 
 /// See [`Store::published`](workflow_engine::store::Store::published).

@@ -1,7 +1,7 @@
 //! Limits for steps, and their seats.
 
 use workflow_engine::model::{RunId, RunStatus, SeatLine, SeatWait, Timestamp};
-use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ReadRates, SeatRow};
+use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ReadRates, SeatCounts, SeatRow};
 
 use super::tables::{Seat, Tables};
 
@@ -76,6 +76,18 @@ pub(super) fn waiting_lines(tables: &Tables, after: Option<&SeatLine>, limit: u3
     let waiting = tables.seats().values().filter(|seat| seat.epoch.is_none());
     let lines: std::collections::BTreeSet<&SeatLine> = waiting.map(|seat| &seat.line).collect();
     lines.into_iter().filter(|line| after.is_none_or(|after| *line > after)).take(limit as usize).cloned().collect()
+}
+
+/// Counts the seats of a limit, each to at most this number.
+pub(super) fn counts(tables: &Tables, limit: &str, at_most: u32) -> SeatCounts {
+    let of_limit = || tables.seats().iter().filter(|(_, seat)| seat.line.limit == limit);
+    let is_held = |(id, seat): (RunId, &Seat)| {
+        tables.run(id).is_some_and(|run| run.status == RunStatus::Running && Some(run.epoch) == seat.epoch)
+    };
+    let held = of_limit().filter(|((id, _), seat)| is_held((*id, *seat))).take(at_most as usize).count();
+    let waiting = of_limit().filter(|(_, seat)| seat.epoch.is_none()).take(at_most as usize).count();
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    SeatCounts { held: number(held), waiting: number(waiting) }
 }
 
 /// Returns the steps of a run that wait for a seat.

@@ -106,7 +106,7 @@ pub(super) const FACTS_FOR_LATER: [(&str, &str); 2] =
     [("blocked", "search for is:due, and ask for the explanation of a run"), ("unserved", "search for is:late")];
 
 /// Returns the known word that is most like this one, if it is like it at all.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(in crate::operate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.to_lowercase().chars().take(40).collect();
     let distances = known.into_iter().map(|known| (strsim::damerau_levenshtein(&word, known), known));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;

@@ -1,0 +1,51 @@
+//! Limits for steps.
+
+use serde::{Deserialize, Serialize};
+
+use workflow_engine::model::{LimitRecord, LimitRule};
+
+use crate::Client;
+
+use super::OperateError;
+use super::counts::{AT_MOST, Count};
+
+/// The most limits in an answer: each costs a read.
+const MOST_LIMITS: usize = 1_000;
+
+/// A limit for steps that was declared or set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LimitView {
+    /// The name.
+    pub name: String,
+    /// The rule that the worker declared which started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<LimitRule>,
+    /// The rule that an operator has set in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<LimitRule>,
+    /// The rule that holds. `None`: the limit is neither declared nor set, and holds nothing back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<LimitRule>,
+    /// Why the stored rules are not understood. Until one is set again, no body begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_understood: Option<String>,
+    /// The seats that are taken, over all keys.
+    pub held: Count,
+    /// The steps that wait for a seat, over all keys.
+    pub waiting: Count,
+}
+
+/// See [`Operate::limits`](super::Operate::limits).
+pub(super) async fn limits(client: &Client) -> Result<Vec<LimitView>, OperateError> {
+    let store = client.store();
+    let mut limits = Vec::new();
+    for record in client.read(store.limits()).await?.into_iter().take(MOST_LIMITS) {
+        let seats = client.read(store.seat_counts(&record.name, AT_MOST)).await?;
+        let rule = record.rule();
+        let LimitRecord { name, declared, overridden, not_understood, .. } = record;
+        let (held, waiting) = (Count::of(seats.held), Count::of(seats.waiting));
+        limits.push(LimitView { name, declared, overridden, rule, not_understood, held, waiting });
+    }
+    Ok(limits)
+}

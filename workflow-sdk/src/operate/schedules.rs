@@ -1,0 +1,157 @@
+//! Schedules, in pages.
+
+use serde::{Deserialize, Serialize};
+
+use workflow_engine::model::{StoredSchedule, Timestamp};
+use workflow_engine::schedule::{Declaration, Origin, Record, ScheduleState};
+
+use crate::Client;
+
+use super::{Cursor, OperateError};
+
+/// How many of the next occurrences a view has.
+const NEXT: usize = 5;
+/// The most schedules whose names are read to find one that is near.
+const MOST_NAMES: u32 = 1_000;
+/// What the cursors of a list of schedules belong to.
+const LIST: &str = "schedules";
+
+/// Asks for one page of schedules: see [`Operate::schedules`](super::Operate::schedules).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ListSchedules {
+    /// The place at which the page begins: [`SchedulePage::next`]. Default: the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+    /// The largest number of schedules. Default: 50. Range: 1 to [`ListSchedules::MAX_LIMIT`].
+    #[serde(default = "default_limit")]
+    pub limit: u32,
+}
+
+const fn default_limit() -> u32 {
+    50
+}
+
+impl Default for ListSchedules {
+    fn default() -> Self {
+        Self { cursor: None, limit: default_limit() }
+    }
+}
+
+impl ListSchedules {
+    /// The largest limit. It is bounded because a whole page is held in memory.
+    pub const MAX_LIMIT: u32 = 500;
+
+    /// Asks for the first schedules.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins the page at this place. Default: the beginning.
+    #[must_use]
+    pub fn cursor(mut self, cursor: Cursor) -> Self {
+        self.cursor = Some(cursor);
+        self
+    }
+
+    /// Sets the largest number of schedules. Default: 50. Range: 1 to
+    /// [`ListSchedules::MAX_LIMIT`]; another value is refused where the page is read.
+    #[must_use]
+    pub fn limit(mut self, schedules: u32) -> Self {
+        self.limit = schedules;
+        self
+    }
+}
+
+/// One page of schedules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SchedulePage {
+    /// The schedules, in the order of their names.
+    pub items: Vec<ScheduleView>,
+    /// The schedules of the page that this program does not understand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<UnreadableView>,
+    /// The place at which the next page begins. `None` at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cursor>,
+}
+
+/// A schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ScheduleView {
+    /// The name.
+    pub name: String,
+    /// Where the schedule comes from.
+    pub origin: Origin,
+    /// The declaration that holds.
+    pub declaration: Declaration,
+    /// The declaration of the code, if an operator has set another one in its place: the schedule
+    /// is in drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drifted_from: Option<Declaration>,
+    /// Its next and its last occurrence, its runs, its pause and its counters.
+    pub state: ScheduleState,
+    /// Its next occurrences after the time of the read, at most five, if it is not paused.
+    pub next: Vec<Timestamp>,
+}
+
+/// A schedule that this program does not understand: a later release wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UnreadableView {
+    /// The name.
+    pub name: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// See [`Operate::schedules`](super::Operate::schedules).
+pub(super) async fn schedules(client: &Client, list: ListSchedules) -> Result<SchedulePage, OperateError> {
+    let ListSchedules { cursor, limit } = list;
+    OperateError::check_limit(limit, ListSchedules::MAX_LIMIT, "schedules")?;
+    let after = cursor.map(|cursor| cursor.place::<String>(LIST)).transpose()?;
+    let store = client.store();
+    let mut rows = client.read(store.schedules(after.as_deref(), limit + 1)).await?;
+    let now = client.read(store.next_due(&[])).await?.now;
+    let has_more = rows.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+    if has_more {
+        rows.pop();
+    }
+    let last = rows.last().filter(|_| has_more);
+    let next = last.map(|row| Cursor::at_place(&row.name, LIST)).transpose()?;
+    let (mut items, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        match view(&row, now) {
+            Ok(schedule) => items.push(schedule),
+            Err(reason) => unreadable.push(UnreadableView { name: row.name, reason }),
+        }
+    }
+    Ok(SchedulePage { items, unreadable, next })
+}
+
+/// See [`Operate::schedule`](super::Operate::schedule).
+pub(super) async fn schedule(client: &Client, name: &str) -> Result<ScheduleView, OperateError> {
+    let store = client.store();
+    let Some(row) = client.read(store.schedule(name)).await? else {
+        let known = client.read(store.schedules(None, MOST_NAMES)).await?;
+        return Err(OperateError::unknown_name("schedule", name, known.iter().map(|row| row.name.as_str())));
+    };
+    let now = client.read(store.next_due(&[])).await?.now;
+    view(&row, now).map_err(OperateError::not_understood)
+}
+
+/// Returns a schedule as it is shown, or the reason why this program does not understand it.
+fn view(row: &StoredSchedule, now: Timestamp) -> Result<ScheduleView, String> {
+    let record = Record::of(row).map_err(|error| error.to_string())?;
+    let calendar = record.calendar(&row.name).map_err(|error| error.to_string())?;
+    let declaration = record.declaration().clone();
+    let Record { origin, declared, changed, state } = record;
+    let following = std::iter::successors(state.next_at, |at| calendar.next_after(*at));
+    let is_going_on = state.paused.is_none();
+    let next = following.filter(|at| is_going_on && *at > now).take(if is_going_on { NEXT } else { 0 }).collect();
+    let drifted_from = changed.is_some().then_some(declared);
+    Ok(ScheduleView { name: row.name.clone(), origin, declaration, drifted_from, state, next })
+}

@@ -1,0 +1,259 @@
+//! The history of a run as data for a drawing.
+
+use serde::{Deserialize, Serialize};
+
+use workflow_engine::model::{EventName, Run, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
+use workflow_engine::store::{HistoryRows, HistoryScan};
+
+use crate::Client;
+
+use super::{OperateError, run};
+
+mod bars;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+/// The largest note of a wait that is read for a timeline, in bytes.
+const NOTE_BYTES: u32 = 8 * 1024;
+
+/// Asks for the timeline of a run: see
+/// [`Operate::timeline_window`](super::Operate::timeline_window).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ListTimeline {
+    /// The run.
+    pub run: RunId,
+    /// How many steps to leave out at the beginning. Default: 0.
+    #[serde(default)]
+    pub from: u32,
+    /// The largest number of steps. Default: 500. Range: 1 to [`ListTimeline::MAX_LIMIT`].
+    #[serde(default = "default_limit")]
+    pub limit: u32,
+}
+
+const fn default_limit() -> u32 {
+    500
+}
+
+impl ListTimeline {
+    /// The largest limit. It is bounded because a whole timeline is held in memory.
+    pub const MAX_LIMIT: u32 = 5_000;
+
+    /// Asks for the first steps of this run.
+    #[must_use]
+    pub fn new(run: RunId) -> Self {
+        Self { run, from: 0, limit: default_limit() }
+    }
+
+    /// Leaves this many steps out at the beginning. Default: 0.
+    #[must_use]
+    pub fn from(mut self, steps: u32) -> Self {
+        self.from = steps;
+        self
+    }
+
+    /// Sets the largest number of steps. Default: 500. Range: 1 to [`ListTimeline::MAX_LIMIT`];
+    /// another value is refused where the timeline is read.
+    #[must_use]
+    pub fn limit(mut self, steps: u32) -> Self {
+        self.limit = steps;
+        self
+    }
+}
+
+/// The history of a run as data for a drawing: one row per step, with bars for its attempts and
+/// waits, and the spans of the run above them.
+///
+/// The database keeps no record of claims and parks, so spans and marks are concluded from the
+/// times of the steps. A crash, a park or a claim between which no step began or ended does not
+/// show. A worker that gave the run back when it stopped looks like one that died. A body that a
+/// crash cut off and that has ended since is one bar, from its first beginning to its end, and
+/// [`repeated`](Bar::repeated) if that can be seen. The rows have no lines of code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Timeline {
+    /// The run.
+    pub run: RunId,
+    /// Its status.
+    pub status: RunStatus,
+    /// When its start was committed.
+    pub from: Timestamp,
+    /// When it ended; the time of the read if it has not ended.
+    pub to: Timestamp,
+    /// What the run did as a whole, in the order of time. If the timeline is a window of the
+    /// steps, only these steps show.
+    pub spans: Vec<RunSpan>,
+    /// The steps, in the order in which they first began.
+    pub rows: Vec<TimelineRow>,
+    /// Moments of the run, in the order of time.
+    pub marks: Vec<Mark>,
+    /// How many steps were left out at the beginning.
+    pub left_out: u32,
+    /// `true` if no further step follows.
+    pub complete: bool,
+}
+
+/// A time during which the run was in one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunSpan {
+    /// The state.
+    pub state: SpanState,
+    /// Its beginning.
+    pub from: Timestamp,
+    /// Its end. `None`: it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+}
+
+/// The state of a run during a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SpanState {
+    /// The run waited for its first claim.
+    Queued,
+    /// A worker drove the run.
+    Ran,
+    /// The run waited without a worker: for an event, a time or the next attempt of a step.
+    Parked,
+    /// The run had lost its worker, and waited for another one.
+    Lost,
+}
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TimelineRow {
+    /// The key of the step.
+    pub step: String,
+    /// The kind.
+    pub kind: StepKind,
+    /// Its attempts and waits, in the order of time.
+    pub bars: Vec<Bar>,
+    /// The run that a child step started, if it is known: in a fork it is not, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<RunId>,
+    /// The event that a wait is for, while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventName>,
+    /// The person or group that an approval asks, while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
+    /// The text of the last error, cut after 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A part of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Bar {
+    /// The state.
+    pub state: BarState,
+    /// The number of the attempt; of a back-off, the number of the attempt that follows.
+    pub attempt: i64,
+    /// Its beginning.
+    pub from: Timestamp,
+    /// Its end. `None`: it goes on. Of a back-off and of a wait with a known end, it may lie in the
+    /// future.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// `true` if the body began more than once, because a worker was lost meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+}
+
+/// The state of a [`Bar`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BarState {
+    /// The attempt ended with a value.
+    Succeeded,
+    /// The attempt ended with an error.
+    Failed,
+    /// The body runs.
+    Running,
+    /// The body was cut off: its worker was lost, or its call was dropped. When is unknown: the bar
+    /// ends where its claim shows last.
+    CutOff,
+    /// The wait has ended.
+    Waited,
+    /// The step waits.
+    Waiting,
+    /// The time between a failed attempt and the next one.
+    BackOff,
+}
+
+/// A moment of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Mark {
+    /// The time.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: MarkKind,
+}
+
+/// What happened at a [`Mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MarkKind {
+    /// The run lost its worker, at this time or soon after it.
+    Crashed,
+    /// A worker claimed the run again, after a park or a crash.
+    Resumed,
+    /// The run was told to end, by a cancel or its deadline.
+    Interrupted,
+}
+
+impl Timeline {
+    /// Returns the timeline of a run with these attempts, which stand in the order in which their
+    /// steps first began and then by number, as read at `now`.
+    #[must_use]
+    pub fn of(run: &Run, attempts: &[StepAttempt], now: Timestamp) -> Self {
+        Self::of_window(run, attempts, now, 0)
+    }
+
+    fn of_window(run: &Run, attempts: &[StepAttempt], now: Timestamp, left_out: u32) -> Self {
+        let to = run.completed_at.unwrap_or(now);
+        let claims = spans::claims(run, attempts, left_out > 0);
+        let spans = spans::spans(run, attempts, &claims);
+        let mut rows: Vec<TimelineRow> = Vec::new();
+        for steps in attempts.chunk_by(|one, other| one.step_key == other.step_key) {
+            rows.extend(bars::row(run, steps, &claims));
+        }
+        Self {
+            run: run.id,
+            status: run.status,
+            from: run.created_at,
+            to,
+            marks: spans::marks(&spans, attempts),
+            spans,
+            rows,
+            left_out,
+            complete: true,
+        }
+    }
+}
+
+/// See [`Operate::timeline_window`](super::Operate::timeline_window).
+pub(super) async fn timeline(client: &Client, list: ListTimeline) -> Result<Timeline, OperateError> {
+    let ListTimeline { run: id, from, limit } = list;
+    OperateError::check_limit(limit, ListTimeline::MAX_LIMIT, "steps")?;
+    let rows = HistoryRows::Begun { from, limit: limit + 1 };
+    let scan = HistoryScan { run: id, rows, payload_bytes: NOTE_BYTES };
+    let read = client.read(client.store().history_page(&scan)).await?;
+    // After the rows: they are not newer than the run.
+    let run = run::found(client, id).await?;
+    let now = client.read(client.store().next_due(&[])).await?.now;
+    let attempts: Vec<StepAttempt> = read.into_iter().map(|row| row.row).collect();
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let shown: usize =
+        attempts.chunk_by(|one, other| one.step_key == other.step_key).take(limit).map(<[StepAttempt]>::len).sum();
+    let complete = shown == attempts.len();
+    Ok(Timeline { complete, ..Timeline::of_window(&run, attempts.get(..shown).unwrap_or_default(), now, from) })
+}
