@@ -1,0 +1,192 @@
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::clock::parse_duration;
+
+use super::Author;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsVerb {
+    /// Start a run
+    Start(Box<StartRun>),
+    /// List runs, newest first
+    List(ListRuns),
+    /// Show a run: its state, where its time went, and its steps
+    Show {
+        /// The run: its id, or the beginning or end of the id
+        run: String,
+    },
+    /// Show each attempt of each step of a run
+    History {
+        /// The run: its id, or the beginning or end of the id
+        run: String,
+        /// The largest number of attempts
+        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+        limit: u32,
+        /// Where to go on: the cursor that the page before ended with
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
+    },
+    /// Say in one sentence why a run does not go on
+    Explain {
+        /// The run: its id, or the beginning or end of the id
+        run: String,
+    },
+    /// Wait for a run and print its output
+    Result {
+        /// The run: its id, or the beginning or end of the id
+        run: String,
+        /// How long to wait for the end of the run; 0s does not wait
+        #[arg(long, default_value = "365d", value_parser = parse_duration, value_name = "TIME")]
+        wait: Duration,
+    },
+    /// Ask runs to end: they undo what they have to, and end as canceled
+    Cancel(Change),
+    /// End runs as canceled at once, without undoing anything
+    Terminate(Change),
+    /// Keep runs from going on
+    Pause(Change),
+    /// Let paused runs go on
+    Resume(Change),
+    /// Try failed runs again from where they failed
+    Retry(Change),
+    /// Delete ended runs with all that belongs to them
+    Delete(Change),
+    /// Start a new run from the history of another one
+    Fork(ForkRun),
+    /// Send a signal to runs
+    Signal(Signal),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListRuns {
+    /// The search, as 'status:failed workflow:check* started:>-1h'
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: Vec<String>,
+    /// The largest number of runs
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", conflicts_with = "all")]
+    pub(crate) limit: u32,
+    /// Where to go on: the cursor that the page before ended with
+    #[arg(long, value_name = "CURSOR", conflicts_with = "all")]
+    pub(crate) cursor: Option<String>,
+    /// List all that match, page by page
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartRun {
+    /// The name of the workflow
+    pub(crate) workflow: String,
+    /// The input as JSON; @FILE reads a file, - the standard input
+    #[arg(long, short, default_value = "null", value_name = "JSON")]
+    pub(crate) input: String,
+    /// An idempotency key: a second start with it starts nothing
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// The queue
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// The gate of the queue behind which the run waits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gate: Option<String>,
+    /// The version of the workflow
+    #[arg(long, value_name = "VERSION", id = "workflow_version")]
+    pub(crate) version: Option<String>,
+    /// The priority
+    #[arg(long, value_enum)]
+    pub(crate) priority: Option<Rank>,
+    /// Start after this time, as 10m
+    #[arg(long = "in", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) delay: Option<Duration>,
+    /// Fail the run if it has not ended after this time, as 1h
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) deadline: Option<Duration>,
+    /// A tag to find the run by; may be given more than once
+    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<String>,
+    /// Wait for the end of the run and print its output
+    #[arg(long, value_parser = parse_duration, value_name = "TIME", num_args = 0..=1, default_missing_value = "365d")]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rank {
+    Urgent,
+    High,
+    Normal,
+    Low,
+}
+
+/// The runs that a change is about.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Selected {
+    /// The runs: ids, or their beginnings or ends; - reads them from the standard input
+    #[arg(value_name = "RUN")]
+    pub(crate) runs: Vec<String>,
+    /// All runs that match a query, in place of ids
+    #[arg(long = "where", value_name = "QUERY", conflicts_with = "runs")]
+    pub(crate) query: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Confirm {
+    /// Change what --where finds without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) selected: Selected,
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Signal {
+    /// The name of the signal
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// The payload as JSON; @FILE reads a file
+    #[arg(long, default_value = "null", value_name = "JSON")]
+    pub(crate) payload: String,
+    /// An idempotency key: a second signal with it changes nothing
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForkRun {
+    /// The run whose history to copy: its id, or the beginning or end of the id
+    pub(crate) run: String,
+    /// The key of the step from which the new run goes on; default: from the beginning
+    #[arg(long, value_name = "STEP")]
+    pub(crate) from: Option<String>,
+    /// Another input, as JSON; @FILE reads a file, - the standard input
+    #[arg(long, short, value_name = "JSON")]
+    pub(crate) input: Option<String>,
+    /// Another version of the workflow
+    #[arg(long, value_name = "VERSION", id = "workflow_version")]
+    pub(crate) version: Option<String>,
+    /// Another queue
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// An idempotency key of the new run
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}

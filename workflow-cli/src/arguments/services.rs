@@ -1,0 +1,207 @@
+use clap::{Args, Subcommand};
+
+use super::Author;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsVerb {
+    /// List what waits, the longest waiting first
+    List {
+        /// The largest number of approvals
+        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+        limit: u32,
+    },
+    /// Approve
+    Approve(Decide),
+    /// Reject
+    Reject(Decide),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Decide {
+    /// The run: its id, or the beginning or end of the id
+    pub(crate) run: String,
+    /// The name of the approval
+    pub(crate) approval: String,
+    /// A note for the run
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueuesVerb {
+    /// List queues with their limits and runs
+    List,
+    /// List the gates of a queue
+    Gates {
+        /// The queue
+        queue: String,
+        /// The largest number of gates
+        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+        limit: u32,
+    },
+    /// Keep the runs of a queue from beginning or going on
+    Pause {
+        /// The queue
+        queue: String,
+        #[command(flatten)]
+        author: Author,
+    },
+    /// Let the runs of a paused queue go on
+    Resume {
+        /// The queue
+        queue: String,
+        #[command(flatten)]
+        author: Author,
+    },
+    /// Set limits in place of those that the code declares
+    Limit(SetLimits),
+    /// Take limits back that were set: those of the code hold again
+    Unlimit {
+        /// The queue
+        queue: String,
+        #[command(flatten)]
+        author: Author,
+    },
+    /// Let a gate take several turns at once
+    Weigh {
+        /// The queue
+        queue: String,
+        /// The gate
+        gate: String,
+        /// How many runs the gate may begin per turn
+        weight: u32,
+        #[command(flatten)]
+        author: Author,
+    },
+}
+
+#[derive(Debug, Args)]
+#[group(id = "limits", required = true, multiple = true, args = ["concurrency", "rate", "max_waiting", "gate_concurrency", "gate_rate", "gate_max_waiting"])]
+pub(crate) struct SetLimits {
+    /// The queue
+    pub(crate) queue: String,
+    /// How many runs of the queue are driven at once; 0 lets none go on
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) concurrency: Option<u32>,
+    /// How many runs begin per time, as 100/1m, or 100/1m,20 with a burst of 20
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<String>,
+    /// How many runs may wait; further starts are refused
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_waiting: Option<u32>,
+    /// How many runs behind each gate are driven at once
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) gate_concurrency: Option<u32>,
+    /// How many runs behind each gate begin per time
+    #[arg(long, value_name = "RATE")]
+    pub(crate) gate_rate: Option<String>,
+    /// How many runs may wait behind each gate
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) gate_max_waiting: Option<u32>,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LimitsVerb {
+    /// List limits with the seats that are taken and the steps that wait
+    List,
+    /// Set a rule in place of the one that the code declares
+    Set {
+        /// The limit
+        limit: String,
+        /// How many bodies of steps run at once, per key; 0 lets none begin
+        #[arg(long, value_name = "NUMBER", required_unless_present = "rate")]
+        concurrency: Option<u32>,
+        /// How many bodies begin per time and key, as 100/1m, or 100/1m,20 with a burst of 20
+        #[arg(long, value_name = "RATE")]
+        rate: Option<String>,
+        #[command(flatten)]
+        author: Author,
+    },
+    /// Take a rule back that was set: that of the code holds again
+    Clear {
+        /// The limit
+        limit: String,
+        #[command(flatten)]
+        author: Author,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SchedulesVerb {
+    /// List schedules
+    List {
+        /// The largest number of schedules
+        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+        limit: u32,
+    },
+    /// Show a schedule and its next times
+    Show {
+        /// The schedule
+        schedule: String,
+    },
+    /// Keep a schedule from starting runs
+    Pause(OneSchedule),
+    /// Let a paused schedule start runs again
+    Resume(OneSchedule),
+    /// Start a run now
+    Trigger {
+        /// The schedule
+        schedule: String,
+        /// Another input, as JSON; @FILE reads a file, - the standard input
+        #[arg(long, short, value_name = "JSON")]
+        input: Option<String>,
+        #[command(flatten)]
+        author: Author,
+    },
+    /// Take back what was changed: what the code declares holds again
+    Revert(OneSchedule),
+    /// Delete a schedule
+    Delete(OneSchedule),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneSchedule {
+    /// The schedule
+    pub(crate) schedule: String,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventsVerb {
+    /// Deliver an event to every run that waits for it
+    Emit {
+        /// The name of the event
+        name: String,
+        /// The key of the event
+        key: String,
+        /// The payload as JSON; @FILE reads a file, - the standard input
+        #[arg(long, default_value = "null", value_name = "JSON")]
+        payload: String,
+        #[command(flatten)]
+        author: Author,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// Only changes whose verb begins so, as run. or queue.pause
+    #[arg(long, default_value = "", value_name = "PREFIX")]
+    pub(crate) verb: String,
+    /// Only changes of this target, as queue:mail
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Only changes by this actor
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    /// The largest number of changes
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    pub(crate) limit: u32,
+    /// Where to go on: the cursor that the page before ended with
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+}

@@ -1,0 +1,124 @@
+//! Times as people read and write them.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Zoned};
+use workflow_sdk::Timestamp;
+
+/// Shows times, relative to the moment at which the command began.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    now: Zoned,
+    is_full: bool,
+}
+
+impl Clock {
+    pub(crate) fn new(utc: bool, is_full: bool) -> Self {
+        let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+        Self { now: jiff::Timestamp::now().to_zoned(zone), is_full }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.timestamp().as_microsecond())
+    }
+
+    /// Returns a time: without the day if it is of today, without the year if it is of this year.
+    pub(crate) fn at(&self, time: Timestamp) -> String {
+        let Ok(instant) = jiff::Timestamp::from_microsecond(time.as_micros()) else { return time.to_string() };
+        let zoned = instant.to_zoned(self.now.time_zone().clone());
+        if self.is_full {
+            return zoned.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string();
+        }
+        let form = match (zoned.date() == self.now.date(), zoned.year() == self.now.year()) {
+            (true, _) => "%H:%M:%S",
+            (false, true) => "%-d %b %H:%M",
+            (false, false) => "%-d %b %Y",
+        };
+        zoned.strftime(form).to_string()
+    }
+
+    /// Returns how long ago a time was, or in what time it comes; in full, the time itself.
+    pub(crate) fn relative(&self, time: Timestamp) -> String {
+        if self.is_full {
+            return self.at(time);
+        }
+        let now = self.now();
+        if time > now { format!("in {}", span(time.since(now))) } else { format!("{} ago", span(now.since(time))) }
+    }
+}
+
+/// Returns a duration in one or two units.
+pub(crate) fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let two = |first: u64, unit: &str, second: u64, smaller: &str| match second {
+        0 => format!("{first} {unit}"),
+        _ => format!("{first} {unit} {second} {smaller}"),
+    };
+    match seconds {
+        0 => format!("{} ms", duration.as_millis()),
+        1..10 => format!("{:.1} s", duration.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3600 => two(seconds / 60, "min", seconds % 60, "s"),
+        3600..86_400 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+/// Reads a duration in days, hours, minutes, seconds and milliseconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    const HELP: &str = "write a duration as 500ms, 30s, 1h 30m or 2d";
+    let parse = || -> Option<Duration> {
+        // Days are no fixed time elsewhere, but here nothing depends on a zone.
+        let (days, rest) = match text.split_once('d') {
+            Some((days, rest)) => (days.trim().parse::<u64>().ok()?, rest.trim()),
+            None => (0, text),
+        };
+        let rest = if rest.is_empty() && text.contains('d') { SignedDuration::ZERO } else { rest.parse().ok()? };
+        let rest = Duration::try_from(rest).ok()?;
+        Duration::from_secs(days.checked_mul(86_400)?).checked_add(rest)
+    };
+    parse().ok_or_else(|| HELP.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        let seconds = |text: &str| parse_duration(text).map(|duration| duration.as_secs_f64()).ok();
+        for (text, expected) in [
+            ("500ms", Some(0.5)),
+            ("30s", Some(30.0)),
+            ("0s", Some(0.0)),
+            ("1h 30m", Some(5400.0)),
+            ("2d", Some(172_800.0)),
+            ("1d 2h", Some(93_600.0)),
+            ("365d", Some(31_536_000.0)),
+            ("", None),
+            ("30", None),
+            ("-3s", None),
+            ("soon", None),
+            ("99999999999999999999d", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_in_two_units() {
+        for (millis, expected) in [
+            (0, "0 ms"),
+            (950, "950 ms"),
+            (1900, "1.9 s"),
+            (42_000, "42 s"),
+            (60_000, "1 min"),
+            (200_000, "3 min 20 s"),
+            (3_600_000, "1 h"),
+            (93_600_000, "1 d 2 h"),
+        ] {
+            assert_eq!(span(Duration::from_millis(millis)), expected);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `workflow`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    workflow_cli::main()
+}

@@ -1,0 +1,181 @@
+//! Prints: data to the standard output, everything else to the standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Row, Table, presets};
+use serde::Serialize;
+
+use crate::arguments::{Format, Global, When};
+use crate::clock::Clock;
+use crate::{Exit, Failure};
+
+#[derive(Debug)]
+pub(crate) struct Output {
+    format: Format,
+    is_colored: bool,
+    is_terminal: bool,
+    is_ascii: bool,
+    clock: Clock,
+}
+
+/// The rows of a table below their titles.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    titles: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Rows {
+    pub(crate) fn new(titles: &[&'static str]) -> Self {
+        Self { titles: titles.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+}
+
+/// Returns a cell for a value that may be missing.
+pub(crate) fn maybe(value: Option<impl ToString>) -> Cell {
+    value.map_or_else(|| Cell::new("-").fg(Color::DarkGrey), |value| Cell::new(value.to_string()))
+}
+
+/// Returns a cell for a number.
+pub(crate) fn number(value: impl ToString) -> Cell {
+    Cell::new(value.to_string()).set_alignment(CellAlignment::Right)
+}
+
+impl Output {
+    pub(crate) fn new(global: &Global) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let refuses_colors = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_colored = match global.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => is_terminal && !refuses_colors && !is_dumb,
+        };
+        let format = if global.json { Format::Json } else { global.output };
+        let is_ascii = global.ascii || is_dumb;
+        Self { format, is_colored, is_terminal, is_ascii, clock: Clock::new(global.utc, global.iso) }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Returns the width of a drawing: that of the terminal, if there is one.
+    pub(crate) fn columns(&self) -> usize {
+        const USUAL: usize = 100;
+        let width = if self.is_terminal { Table::new().width() } else { None };
+        width.map_or(USUAL, usize::from)
+    }
+
+    /// Returns `true` if the terminal may not show more than ASCII.
+    pub(crate) fn is_ascii(&self) -> bool {
+        self.is_ascii
+    }
+
+    /// Returns `true` if a person reads the output, not a program.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.format == Format::Table
+    }
+
+    /// Prints a list: the whole answer as JSON, each item on a line, the id of each item, or a
+    /// table.
+    pub(crate) fn list<T: Serialize, I: Serialize>(
+        &self,
+        answer: &T,
+        items: &[I],
+        id: impl Fn(&I) -> String,
+        table: impl FnOnce(&Clock) -> Rows,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => self.json(answer),
+            Format::Jsonl => items.iter().try_for_each(|item| self.line(serde_json::to_string(item)?)),
+            Format::Ids => items.iter().try_for_each(|item| self.line(id(item))),
+            Format::Table => self.table(table(&self.clock)),
+        }
+    }
+
+    /// Prints one answer: as JSON, on one line, its id, or as a text.
+    pub(crate) fn one<T: Serialize>(
+        &self,
+        answer: &T,
+        id: impl FnOnce() -> String,
+        text: impl FnOnce(&Clock) -> String,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => self.json(answer),
+            Format::Jsonl => self.line(serde_json::to_string(answer)?),
+            Format::Ids => self.line(id()),
+            Format::Table => self.line(text(&self.clock)),
+        }
+    }
+
+    fn json<T: Serialize>(&self, answer: &T) -> Result<(), Failure> {
+        self.line(serde_json::to_string_pretty(answer)?)
+    }
+
+    /// Prints a line of data.
+    pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", text.as_ref())?;
+        Ok(out.flush()?)
+    }
+
+    fn table(&self, rows: Rows) -> Result<(), Failure> {
+        if rows.rows.is_empty() {
+            return Ok(());
+        }
+        self.line(self.table_text(rows))
+    }
+
+    /// Returns a table as text. On a terminal, a row takes one line.
+    pub(crate) fn table_text(&self, Rows { titles, rows }: Rows) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        if self.is_terminal {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        } else {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+        if self.is_colored {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table.set_header(titles.into_iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
+        for cells in rows {
+            let mut row = Row::from(cells);
+            if self.is_terminal {
+                row.max_height(1);
+            }
+            table.add_row(row);
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        table.trim_fmt()
+    }
+
+    /// Tells a person something that is no data.
+    pub(crate) fn note(&self, text: impl AsRef<str>) {
+        // A closed standard error leaves nothing to say.
+        let _ = writeln!(io::stderr(), "{}", text.as_ref());
+    }
+
+    /// Says why the command failed, and returns its exit code.
+    pub(crate) fn fail(&self, Failure { exit, message, help }: Failure) -> Exit {
+        if message.is_empty() {
+            return exit;
+        }
+        let is_colored = self.is_colored && io::stderr().is_terminal();
+        let label = if is_colored { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
+        self.note(format!("{label} {message}"));
+        if let Some(help) = help {
+            self.note(format!("  help: {help}"));
+        }
+        exit
+    }
+}

@@ -1,0 +1,65 @@
+//! The runs that a command is about: ids, parts of ids, lines of the standard input, or a query.
+
+use std::io::BufRead;
+
+use workflow_sdk::RunId;
+use workflow_sdk::operate::{ListRuns, Operate, Query, RunPage};
+
+use crate::arguments::Selected;
+use crate::{Exit, Failure};
+
+/// The number of candidates that a refusal names.
+const NEAR: u32 = 5;
+
+/// Returns the run of this id, or of this beginning or end of an id.
+pub(crate) async fn find(operate: &dyn Operate, text: &str) -> Result<RunId, Failure> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    let found = operate.find_runs(text, NEAR).await?;
+    match &found[..] {
+        [] => {
+            let failure = Failure::new(Exit::NotFound, format!("no run has an id like {text:?}"));
+            Err(failure.help("`workflow runs list` shows the newest runs"))
+        }
+        [run] => Ok(run.id),
+        several => {
+            let ids: Vec<String> = several.iter().map(|run| run.id.to_string()).collect();
+            Err(Failure::usage(
+                format!("several runs have an id like {text:?}: {}", ids.join(", ")),
+                "write more of the id; ids that begin alike differ at their ends",
+            ))
+        }
+    }
+}
+
+/// Returns the runs of the command line, each once, in their order.
+pub(crate) async fn select(operate: &dyn Operate, selected: &Selected) -> Result<Vec<RunId>, Failure> {
+    let mut runs = Vec::new();
+    if let Some(query) = &selected.query {
+        let query: Query = query.parse()?;
+        let mut list = ListRuns::new(query).limit(ListRuns::MAX_LIMIT);
+        loop {
+            let RunPage { items, next, .. } = operate.runs(list.clone()).await?;
+            runs.extend(items.into_iter().map(|run| run.id));
+            let Some(next) = next else { break };
+            list = list.cursor(next);
+        }
+        return Ok(runs);
+    }
+    for text in &selected.runs {
+        if text == "-" {
+            for line in std::io::stdin().lock().lines() {
+                let line = line.map_err(|error| Failure::new(Exit::Error, format!("cannot read ids: {error}")))?;
+                if !line.trim().is_empty() {
+                    runs.push(find(operate, line.trim()).await?);
+                }
+            }
+        } else {
+            runs.push(find(operate, text).await?);
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    runs.retain(|run| seen.insert(*run));
+    Ok(runs)
+}

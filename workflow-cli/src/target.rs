@@ -1,0 +1,44 @@
+//! The database to which a command goes.
+
+use std::path::Path;
+
+use workflow_sdk::Client;
+
+use crate::Failure;
+use crate::arguments::Global;
+
+/// Returns the URL of the database that the command line names.
+fn url(global: &Global) -> Result<String, Failure> {
+    let Some(to) = global.to.as_deref().filter(|to| !to.is_empty()) else {
+        return Err(Failure::usage(
+            "no database is named",
+            "add --to FILE or --to postgres://USER@HOST/DATABASE, or set WORKFLOW_DATABASE_URL",
+        ));
+    };
+    if to.starts_with("http://") || to.starts_with("https://") {
+        return Err(Failure::usage(
+            "a server cannot be the target yet",
+            "name the database itself: a file or postgres://USER@HOST/DATABASE",
+        ));
+    }
+    let is_url = to.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(char::is_alphanumeric));
+    if is_url && !Path::new(to).exists() { Ok(to.to_owned()) } else { Ok(format!("sqlite://{to}")) }
+}
+
+/// Connects, and changes nothing: a database without tables is refused.
+pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
+    open(global, false).await.map_err(|failure| match failure.help {
+        None => failure.help("check --to; `workflow migrate` creates the tables of a new database"),
+        Some(_) => failure,
+    })
+}
+
+/// Connects, and brings the tables up to date.
+pub(crate) async fn migrate(global: &Global) -> Result<Client, Failure> {
+    open(global, true).await
+}
+
+async fn open(global: &Global, migrate: bool) -> Result<Client, Failure> {
+    let connect = Client::connect(url(global)?).schema(&global.schema).migrate(migrate).pool_size(2);
+    Ok(connect.timeout(global.timeout).call_timeout(global.timeout).await?)
+}

@@ -1,0 +1,68 @@
+//! What each verb does.
+
+mod approvals;
+mod audit;
+mod counts;
+mod events;
+mod limits;
+mod order;
+mod payload;
+mod queues;
+mod rate;
+mod run_changes;
+mod run_list;
+mod run_result;
+mod run_start;
+mod run_view;
+mod schedules;
+mod timeline;
+mod workers;
+mod workflows;
+
+use clap::CommandFactory;
+
+use crate::arguments::{Arguments, RunsVerb, Verb};
+use crate::output::Output;
+use crate::{Exit, Failure, target};
+
+/// Runs a command.
+pub(crate) async fn run(Arguments { global, verb }: Arguments, output: &Output) -> Result<Exit, Failure> {
+    if let Verb::Completions { shell } = verb {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Arguments::command(), "workflow", &mut script);
+        output.line(String::from_utf8_lossy(&script).trim_end())?;
+        return Ok(Exit::Ok);
+    }
+    if matches!(verb, Verb::Migrate) {
+        target::migrate(&global).await?;
+        output.note("the tables are up to date");
+        return Ok(Exit::Ok);
+    }
+    let client = target::connect(&global).await?;
+    let operate = client.operate();
+    match verb {
+        Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
+        Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,
+        Verb::Runs(RunsVerb::Show { run }) => run_view::show(operate, output, &run).await,
+        Verb::Runs(RunsVerb::History { run, limit, cursor }) => {
+            run_view::history(operate, output, &run, limit, cursor).await
+        }
+        Verb::Runs(RunsVerb::Explain { run }) => run_view::explain(operate, output, &run).await,
+        Verb::Runs(RunsVerb::Result { run, wait }) => {
+            let run = crate::selection::find(operate, &run).await?;
+            run_result::print(operate, output, run, wait).await
+        }
+        Verb::Runs(RunsVerb::Fork(fork)) => run_start::fork(operate, output, fork).await,
+        Verb::Runs(change) => run_changes::change(operate, output, change).await,
+        Verb::Counts => counts::show(operate, output).await,
+        Verb::Approvals(verb) => approvals::run(operate, output, verb).await,
+        Verb::Queues(verb) => queues::run(operate, output, verb).await,
+        Verb::Limits(verb) => limits::run(operate, output, verb).await,
+        Verb::Schedules(verb) => schedules::run(operate, output, verb).await,
+        Verb::Events(verb) => events::run(operate, output, verb).await,
+        Verb::Workers => workers::list(operate, output).await,
+        Verb::Workflows => workflows::list(operate, output).await,
+        Verb::Audit(audit) => audit::list(operate, output, audit).await,
+        Verb::Migrate | Verb::Completions { .. } => Ok(Exit::Ok),
+    }
+}

@@ -1,0 +1,33 @@
+//! Orders: what is to be changed, by whom and why.
+
+use workflow_sdk::operate::{Action, Done, Operate, Order};
+
+use crate::arguments::Author;
+use crate::output::Output;
+use crate::{Exit, Failure};
+
+/// Returns the order for an action.
+pub(super) fn order(action: Action, author: &Author) -> Order {
+    let user = || std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok();
+    let mut order = Order::new(action);
+    if let Some(actor) = author.actor.clone().or_else(user).filter(|actor| !actor.is_empty()) {
+        order = order.actor(actor);
+    }
+    match &author.reason {
+        Some(reason) => order.reason(reason),
+        None => order,
+    }
+}
+
+/// Carries out one order and prints what came of it.
+pub(super) async fn perform(
+    operate: &dyn Operate,
+    output: &Output,
+    action: Action,
+    author: &Author,
+) -> Result<Exit, Failure> {
+    let target = action.target();
+    let done: Done = operate.perform(order(action, author)).await?;
+    output.one(&done, || target, |_| done.message.clone())?;
+    Ok(Exit::Ok)
+}

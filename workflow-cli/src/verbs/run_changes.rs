@@ -1,0 +1,140 @@
+//! Changes of one run, of several, or of all that a query finds.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+use workflow_sdk::RunId;
+use workflow_sdk::operate::{Action, Done, Operate, OperateError, OperateErrorCode};
+
+use crate::arguments::{Change, RunsVerb, Signal};
+use crate::output::{Output, Rows};
+use crate::selection::select;
+use crate::{Exit, Failure};
+
+use super::order::order;
+use super::payload;
+
+/// What became of one run.
+#[derive(Debug, Serialize)]
+struct Changed {
+    run: RunId,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    done: Option<Done>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<OperateError>,
+}
+
+pub(super) async fn change(operate: &dyn Operate, output: &Output, verb: RunsVerb) -> Result<Exit, Failure> {
+    match verb {
+        RunsVerb::Cancel(change) => apply(operate, output, &change, |run| Action::CancelRun { run }).await,
+        RunsVerb::Terminate(change) => apply(operate, output, &change, |run| Action::TerminateRun { run }).await,
+        RunsVerb::Pause(change) => apply(operate, output, &change, |run| Action::PauseRun { run }).await,
+        RunsVerb::Resume(change) => apply(operate, output, &change, |run| Action::ResumeRun { run }).await,
+        RunsVerb::Retry(change) => {
+            apply(operate, output, &change, |run| Action::RetryRun { run, deadline_ms: None }).await
+        }
+        RunsVerb::Delete(change) => apply(operate, output, &change, |run| Action::DeleteRun { run }).await,
+        RunsVerb::Signal(Signal { name, payload, key, change }) => {
+            let payload = payload::read(&payload)?;
+            let signal = |run| {
+                let (name, payload, key) = (name.clone(), payload.clone(), key.clone());
+                Action::SignalRun { run, name, payload, key }
+            };
+            apply(operate, output, &change, signal).await
+        }
+        _ => Err(Failure::new(Exit::Error, "this verb changes no run")),
+    }
+}
+
+async fn apply(
+    operate: &dyn Operate,
+    output: &Output,
+    Change { selected, confirm, author }: &Change,
+    action: impl Fn(RunId) -> Action,
+) -> Result<Exit, Failure> {
+    let runs = select(operate, selected).await?;
+    let is_query = selected.query.is_some();
+    if confirm.dry_run {
+        output.note(format!("{} would be changed: nothing was changed", count(&runs)));
+        output.list(&runs, &runs, ToString::to_string, |_| {
+            let mut rows = Rows::new(&["RUN"]);
+            runs.iter().for_each(|run| rows.push(vec![run.into()]));
+            rows
+        })?;
+        return Ok(Exit::Ok);
+    }
+    if is_query && !confirm.yes && !agrees(&runs)? {
+        return Err(Failure::new(Exit::Usage, format!("{} match, and nothing was changed", count(&runs)))
+            .help("add --yes to change them, or --dry-run to see them"));
+    }
+    let mut changed = Vec::new();
+    for run in runs {
+        let outcome = operate.perform(order(action(run), author)).await;
+        // What hits one run alone does not end the command; a database that is away does.
+        match outcome {
+            Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),
+            Err(error) if is_of_all(error.code) => return Err(stopped(error, changed.len())),
+            Err(error) => changed.push(Changed { run, done: None, error: Some(error) }),
+        }
+    }
+    report(output, is_query, &changed)
+}
+
+/// Returns `true` if the other runs would fail for the same reason.
+fn is_of_all(code: OperateErrorCode) -> bool {
+    matches!(code, OperateErrorCode::Unavailable | OperateErrorCode::TimedOut | OperateErrorCode::BadInput)
+}
+
+fn stopped(error: OperateError, done: usize) -> Failure {
+    let failure = Failure::from(error);
+    match done {
+        0 => failure,
+        _ => Failure { message: format!("{}; {done} runs were dealt with before", failure.message), ..failure },
+    }
+}
+
+fn count(runs: &[RunId]) -> String {
+    if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) }
+}
+
+/// Asks a person, if one is there.
+fn agrees(runs: &[RunId]) -> Result<bool, Failure> {
+    if runs.is_empty() {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    write!(io::stderr(), "Change {}? [y/N] ", count(runs))?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn report(output: &Output, is_query: bool, changed: &[Changed]) -> Result<Exit, Failure> {
+    let failures = changed.iter().filter(|one| one.error.is_some()).count();
+    if let [Changed { error: Some(error), .. }] = changed
+        && !is_query
+    {
+        return Err(error.clone().into());
+    }
+    if output.is_for_people() {
+        for one in changed {
+            match (&one.done, &one.error) {
+                (Some(done), _) => output.line(&done.message)?,
+                (_, Some(error)) => output.note(format!("error: {error}")),
+                _ => {}
+            }
+        }
+        if changed.is_empty() {
+            output.note("no run matches, and nothing was changed");
+        }
+    } else {
+        output.list(&changed, changed, |one| one.run.to_string(), |_| Rows::new(&[]))?;
+    }
+    Ok(match failures {
+        0 => Exit::Ok,
+        _ if failures < changed.len() => Exit::Partly,
+        _ => Exit::Error,
+    })
+}

@@ -1,0 +1,120 @@
+use comfy_table::{Cell, Color};
+use workflow_sdk::RunStatus;
+use workflow_sdk::operate::{Cursor, ListRuns, Operate, Query, RunNow, RunPage, RunSummary};
+
+use crate::clock::Clock;
+use crate::output::{Output, Rows, maybe};
+use crate::{Exit, Failure, arguments};
+
+pub(super) async fn list(
+    operate: &dyn Operate,
+    output: &Output,
+    arguments: arguments::ListRuns,
+) -> Result<Exit, Failure> {
+    let query: Query = arguments.query.join(" ").parse()?;
+    let mut list = ListRuns::new(query);
+    if arguments.all {
+        list = list.limit(ListRuns::MAX_LIMIT);
+        loop {
+            let page = operate.runs(list.clone()).await?;
+            print(output, &page)?;
+            let Some(next) = page.next else { return Ok(Exit::Ok) };
+            list = list.cursor(next);
+        }
+    }
+    list = list.limit(arguments.limit);
+    if let Some(cursor) = arguments.cursor {
+        list = list.cursor(cursor_of(&cursor)?);
+    }
+    let page = operate.runs(list).await?;
+    print(output, &page)?;
+    if output.is_for_people() {
+        hint(output, &page);
+    }
+    Ok(Exit::Ok)
+}
+
+pub(super) fn cursor_of(text: &str) -> Result<Cursor, Failure> {
+    let parsed = serde_json::from_value(serde_json::Value::String(text.to_owned()));
+    parsed.map_err(|_| {
+        Failure::usage(format!("the cursor {text:?} is damaged"), "copy the whole cursor, or begin without one")
+    })
+}
+
+/// Returns a cursor as the command line takes it.
+pub(super) fn text_of(cursor: &Cursor) -> String {
+    match serde_json::to_value(cursor) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+fn hint(output: &Output, page: &RunPage) {
+    if page.items.is_empty() && page.complete {
+        output.note("no run matches");
+    }
+    if let Some(until) = page.searched_to {
+        output.note(format!("searched back to {}", output.clock().at(until)));
+    }
+    if let Some(next) = &page.next {
+        output.note(format!("older runs: --cursor {}", text_of(next)));
+    }
+}
+
+fn print(output: &Output, page: &RunPage) -> Result<(), Failure> {
+    output.list(page, &page.items, |run| run.id.to_string(), |clock| table(clock, &page.items))
+}
+
+fn table(clock: &Clock, runs: &[RunSummary]) -> Rows {
+    let mut rows = Rows::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "KEY", "NOW"]);
+    for run in runs {
+        rows.push(vec![
+            Cell::new(run.id),
+            Cell::new(&run.lane.workflow),
+            status(run.status),
+            Cell::new(clock.relative(run.created_at)),
+            maybe(run.key.as_deref()),
+            Cell::new(now(clock, run)),
+        ]);
+    }
+    rows
+}
+
+/// Returns the status in its color: only what is under way or has failed has one.
+pub(super) fn status(status: RunStatus) -> Cell {
+    let cell = Cell::new(status);
+    match status {
+        RunStatus::Running => cell.fg(Color::Blue),
+        RunStatus::Failed => cell.fg(Color::Red),
+        RunStatus::Canceled => cell.fg(Color::DarkGrey),
+        _ => cell,
+    }
+}
+
+/// Returns the present state of a run in a few words.
+pub(super) fn now(clock: &Clock, run: &RunSummary) -> String {
+    let error = run.error.as_ref().map(|error| match &error.step_key {
+        Some(step) => format!("{step}: {}", one_line(&error.message)),
+        None => one_line(&error.message),
+    });
+    let error = || error.clone().unwrap_or_default();
+    match &run.now {
+        RunNow::Due { since } => format!("due since {}", clock.at(*since)),
+        RunNow::WaitsUntil { until } if run.error.is_some() => format!("tried again {}: {}", clock.relative(*until), error()),
+        RunNow::WaitsUntil { until } => format!("waits until {}", clock.at(*until)),
+        RunNow::Waits => "waits for a signal, an event or a child".to_owned(),
+        RunNow::Running { lease_until, .. } if *lease_until < clock.now() => "its worker has died or is stuck".to_owned(),
+        RunNow::Running { worker: Some(worker), .. } => format!("running on worker {worker}"),
+        RunNow::Running { worker: None, .. } => "running".to_owned(),
+        RunNow::Paused { since } => format!("paused since {}", clock.at(*since)),
+        RunNow::Stuck => format!("stuck: {}", error()),
+        RunNow::Ended { at: Some(at) } if run.error.is_none() => format!("ended {}", clock.relative(*at)),
+        RunNow::Ended { .. } => error(),
+        _ => String::new(),
+    }
+}
+
+/// Returns the first line of a text.
+pub(super) fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}

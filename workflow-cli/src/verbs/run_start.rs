@@ -1,0 +1,89 @@
+//! New runs.
+
+use std::time::Duration;
+
+use workflow_sdk::operate::{self, Action, Done, Operate, OrderOutcome, StartRun};
+use workflow_sdk::{Priority, RunId};
+
+use crate::arguments::{self, Author, Rank};
+use crate::output::Output;
+use crate::{Exit, Failure, selection};
+
+use super::order::order;
+use super::{payload, run_result};
+
+pub(super) async fn start(
+    operate: &dyn Operate,
+    output: &Output,
+    arguments: arguments::StartRun,
+) -> Result<Exit, Failure> {
+    let arguments::StartRun { workflow, input, key, queue, gate, version, priority, .. } = arguments;
+    let mut start = StartRun::new(workflow, payload::read(&input)?);
+    (start.key, start.queue, start.gate, start.version) = (key, queue, gate, version);
+    start.priority = priority.map(|rank| match rank {
+        Rank::Urgent => Priority::Urgent,
+        Rank::High => Priority::High,
+        Rank::Normal => Priority::Normal,
+        Rank::Low => Priority::Low,
+    });
+    start.delay_ms = arguments.delay.map(millis);
+    start.deadline_ms = arguments.deadline.map(millis);
+    for tag in &arguments.tags {
+        let Some((name, value)) = tag.split_once('=') else {
+            return Err(Failure::usage(format!("the tag {tag:?} has no value"), "write --tag NAME=VALUE"));
+        };
+        start.tags.insert(name.to_owned(), value.to_owned());
+    }
+    begin(operate, output, Action::StartRun(Box::new(start)), &arguments.author, arguments.wait).await
+}
+
+pub(super) async fn fork(
+    operate: &dyn Operate,
+    output: &Output,
+    arguments: arguments::ForkRun,
+) -> Result<Exit, Failure> {
+    let arguments::ForkRun { run, from, input, version, queue, key, author } = arguments;
+    let mut fork = operate::ForkRun::new(selection::find(operate, &run).await?);
+    fork.input = input.as_deref().map(payload::read).transpose()?;
+    (fork.from, fork.version, fork.queue, fork.key) = (from, version, queue, key);
+    begin(operate, output, Action::ForkRun(Box::new(fork)), &author, None).await
+}
+
+async fn begin(
+    operate: &dyn Operate,
+    output: &Output,
+    action: Action,
+    author: &Author,
+    wait: Option<Duration>,
+) -> Result<Exit, Failure> {
+    let done = operate.perform(order(action, author)).await?;
+    let Some(run) = started(&done) else {
+        return Err(Failure::new(Exit::Error, done.message));
+    };
+    match wait {
+        Some(wait) => {
+            if output.is_for_people() {
+                output.note(&done.message);
+            }
+            run_result::print(operate, output, run, wait).await
+        }
+        None => {
+            output.one(&done, || run.to_string(), |_| run.to_string())?;
+            if output.is_for_people() {
+                output.note(&done.message);
+            }
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+fn started(done: &Done) -> Option<RunId> {
+    match &done.outcome {
+        OrderOutcome::Started { run } | OrderOutcome::Existed { run } => Some(*run),
+        _ => None,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,139 @@
+//! The timeline of a run as lines of text.
+
+use std::time::Duration;
+
+use workflow_sdk::Timestamp;
+use workflow_sdk::operate::{Bar, BarState, Mark, MarkKind, Timeline, TimelineRow};
+
+use crate::clock::span;
+
+/// The longest name of a step that is shown whole, in characters.
+const LONGEST_NAME: usize = 28;
+/// The columns of the sign and of the text behind the bars.
+const AROUND: usize = 34;
+
+/// The characters of a drawing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    succeeded: char,
+    failed: char,
+    running: char,
+    cut_off: char,
+    wait: char,
+    back_off: char,
+    crash: char,
+}
+
+impl Style {
+    pub(super) const UNICODE: Self = Self {
+        succeeded: '█',
+        failed: '×',
+        running: '▒',
+        cut_off: '╌',
+        wait: '░',
+        back_off: '·',
+        crash: '⚡',
+    };
+    pub(super) const ASCII: Self = Self {
+        succeeded: '=',
+        failed: 'x',
+        running: '>',
+        cut_off: '~',
+        wait: ':',
+        back_off: '.',
+        crash: '!',
+    };
+
+    const fn of(self, state: BarState) -> char {
+        match state {
+            BarState::Succeeded => self.succeeded,
+            BarState::Failed => self.failed,
+            BarState::Running => self.running,
+            BarState::CutOff => self.cut_off,
+            BarState::BackOff => self.back_off,
+            _ => self.wait,
+        }
+    }
+}
+
+/// Returns the lines of a drawing, at most this many columns wide.
+pub(super) fn draw(timeline: &Timeline, columns: usize, style: Style) -> Vec<String> {
+    let names = timeline.rows.iter().map(|row| row.step.chars().count().min(LONGEST_NAME)).max().unwrap_or(0);
+    let scale = Scale {
+        from: timeline.from,
+        total: timeline.to.since(timeline.from).max(Duration::from_millis(1)),
+        columns: columns.saturating_sub(names + AROUND).clamp(10, 80),
+    };
+    let mut lines: Vec<String> = timeline.rows.iter().map(|row| line(row, names, &scale, style)).collect();
+    let crashes: Vec<&Mark> = timeline.marks.iter().filter(|mark| mark.kind == MarkKind::Crashed).collect();
+    if !crashes.is_empty() {
+        let mut cells = vec![' '; scale.columns];
+        for mark in &crashes {
+            if let Some(cell) = cells.get_mut(scale.column(mark.at)) {
+                *cell = style.crash;
+            }
+        }
+        let many = if crashes.len() == 1 { "a worker died".to_owned() } else { format!("{} workers died", crashes.len()) };
+        lines.push(format!("  {:names$}   {}  {many}", "", String::from_iter(cells)));
+    }
+    lines
+}
+
+/// Where a time stands in a drawing.
+struct Scale {
+    from: Timestamp,
+    total: Duration,
+    columns: usize,
+}
+
+impl Scale {
+    fn column(&self, time: Timestamp) -> usize {
+        let share = time.since(self.from).as_secs_f64() / self.total.as_secs_f64();
+        // Within the columns, so the conversion is exact enough and never out of range.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        let column = (share * self.columns as f64) as usize;
+        column.min(self.columns.saturating_sub(1))
+    }
+}
+
+fn line(row: &TimelineRow, names: usize, scale: &Scale, style: Style) -> String {
+    let mut cells = vec![' '; scale.columns];
+    let end = scale.from + scale.total;
+    for bar in &row.bars {
+        let (first, last) = (scale.column(bar.from), scale.column(bar.to.unwrap_or(end)));
+        for cell in cells.iter_mut().take(last + 1).skip(first) {
+            *cell = style.of(bar.state);
+        }
+    }
+    let name: String = match row.step.chars().count() {
+        length if length > LONGEST_NAME => row.step.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
+        _ => row.step.clone(),
+    };
+    let cells = String::from_iter(cells);
+    format!("  {name:names$}   {cells}  {}", note(row)).trim_end().to_owned()
+}
+
+/// Returns the words behind the bars of a step.
+fn note(row: &TimelineRow) -> String {
+    let Some(last) = row.bars.last() else { return String::new() };
+    let attempts = row.bars.iter().map(|bar| bar.attempt).max().unwrap_or(1);
+    let took = |bar: &Bar| bar.to.map(|to| span(to.since(bar.from))).unwrap_or_default();
+    let mut note = match last.state {
+        BarState::Succeeded | BarState::Waited => took(last),
+        BarState::Failed => format!("failed after {}", took(last)),
+        BarState::Running => "running".to_owned(),
+        BarState::CutOff => "cut off by a crash".to_owned(),
+        BarState::BackOff => "waits for its next attempt".to_owned(),
+        _ => "waits".to_owned(),
+    };
+    if attempts > 1 {
+        note.push_str(&format!(", attempt {attempts}"));
+    }
+    if let Some(asks) = &row.asks {
+        note.push_str(&format!(", asks {asks}"));
+    }
+    if let Some(error) = &row.error {
+        note.push_str(&format!(": {}", error.lines().next().unwrap_or_default()));
+    }
+    note
+}
