@@ -24,20 +24,25 @@ async fn decide_as(operate: &dyn Operate, output: &Output, decide: Decide, appro
 
 async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit, Failure> {
     let page = operate.approvals(ListApprovals::new().limit(limit)).await?;
-    output.list(&page, &page.items, |approval| approval.run_id.to_string(), |clock| {
-        let mut rows = Rows::new(&["RUN", "APPROVAL", "WORKFLOW", "ASKS", "SINCE", "UNTIL"]);
-        for approval in &page.items {
-            rows.push(vec![
-                Cell::new(approval.run_id),
-                Cell::new(&approval.key),
-                Cell::new(&approval.lane.workflow),
-                maybe(approval.to.as_deref()),
-                Cell::new(clock.relative(approval.since)),
-                maybe(approval.until.map(|until| clock.relative(until))),
-            ]);
-        }
-        rows
-    })?;
+    output.list(
+        &page,
+        &page.items,
+        |approval| approval.run_id.to_string(),
+        |clock| {
+            let mut rows = Rows::new(&["RUN", "APPROVAL", "WORKFLOW", "ASKS", "SINCE", "UNTIL"]);
+            for approval in &page.items {
+                rows.push(vec![
+                    Cell::new(approval.run_id),
+                    Cell::new(&approval.key),
+                    Cell::new(&approval.lane.workflow),
+                    maybe(approval.to.as_deref()),
+                    Cell::new(clock.relative(approval.since)),
+                    maybe(approval.until.map(|until| clock.relative(until))),
+                ]);
+            }
+            rows
+        },
+    )?;
     if output.is_for_people() {
         if page.items.is_empty() {
             output.note("no run waits for an approval");

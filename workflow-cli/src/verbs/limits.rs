@@ -29,14 +29,19 @@ pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: LimitsVerb
 
 async fn list(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
     let limits = operate.limits().await?;
-    output.list(&limits, &limits, |limit| limit.name.clone(), |_| {
-        let mut rows = Rows::new(&["LIMIT", "TAKEN", "WAITING", "RULE"]);
-        for limit in &limits {
-            let rule = Cell::new(rule(limit));
-            rows.push(vec![Cell::new(&limit.name), number(shown(limit.held)), number(shown(limit.waiting)), rule]);
-        }
-        rows
-    })?;
+    output.list(
+        &limits,
+        &limits,
+        |limit| limit.name.clone(),
+        |_| {
+            let mut rows = Rows::new(&["LIMIT", "TAKEN", "WAITING", "RULE"]);
+            for limit in &limits {
+                let rule = Cell::new(rule(limit));
+                rows.push(vec![Cell::new(&limit.name), number(shown(limit.held)), number(shown(limit.waiting)), rule]);
+            }
+            rows
+        },
+    )?;
     if output.is_for_people() && limits.is_empty() {
         output.note("there is no limit for steps");
     }

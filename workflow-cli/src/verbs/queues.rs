@@ -103,14 +103,19 @@ fn limits(queue: &QueueView) -> String {
 
 async fn gates(operate: &dyn Operate, output: &Output, queue: String, limit: u32) -> Result<Exit, Failure> {
     let page = operate.gates(ListGates::new(queue).limit(limit)).await?;
-    output.list(&page, &page.items, |gate| gate.name.clone(), |_| {
-        let mut rows = Rows::new(&["GATE", "RUNNING", "WAITING", "WEIGHT"]);
-        for gate in &page.items {
-            let counts = [shown(gate.running), shown(gate.waiting), gate.weight.to_string()];
-            rows.push(std::iter::once(Cell::new(&gate.name)).chain(counts.map(number)).collect());
-        }
-        rows
-    })?;
+    output.list(
+        &page,
+        &page.items,
+        |gate| gate.name.clone(),
+        |_| {
+            let mut rows = Rows::new(&["GATE", "RUNNING", "WAITING", "WEIGHT"]);
+            for gate in &page.items {
+                let counts = [shown(gate.running), shown(gate.waiting), gate.weight.to_string()];
+                rows.push(std::iter::once(Cell::new(&gate.name)).chain(counts.map(number)).collect());
+            }
+            rows
+        },
+    )?;
     if output.is_for_people() {
         if page.items.is_empty() {
             output.note("the queue has no gate");

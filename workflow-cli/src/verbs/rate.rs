@@ -21,7 +21,8 @@ pub(super) fn parse(text: &str) -> Result<Rate, Failure> {
     let number = number.trim().parse().map_err(|_| refused())?;
     // `100/m` is `100/1m`.
     let period = period.trim();
-    let period = if period.starts_with(|c: char| c.is_ascii_digit()) { period.to_owned() } else { format!("1{period}") };
+    let period =
+        if period.starts_with(|c: char| c.is_ascii_digit()) { period.to_owned() } else { format!("1{period}") };
     let rate = Rate::per(parse_duration(&period).map_err(|_| refused())?, number);
     let rate = burst.map_or(rate, |burst| rate.burst(burst));
     let invalid = |error: workflow_sdk::InvalidRate| Failure::usage(error.to_string(), "choose another rate");

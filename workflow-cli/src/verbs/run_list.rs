@@ -100,10 +100,14 @@ pub(super) fn now(clock: &Clock, run: &RunSummary) -> String {
     let error = || error.clone().unwrap_or_default();
     match &run.now {
         RunNow::Due { since } => format!("due since {}", clock.at(*since)),
-        RunNow::WaitsUntil { until } if run.error.is_some() => format!("tried again {}: {}", clock.relative(*until), error()),
+        RunNow::WaitsUntil { until } if run.error.is_some() => {
+            format!("tried again {}: {}", clock.relative(*until), error())
+        }
         RunNow::WaitsUntil { until } => format!("waits until {}", clock.at(*until)),
         RunNow::Waits => "waits for a signal, an event or a child".to_owned(),
-        RunNow::Running { lease_until, .. } if *lease_until < clock.now() => "its worker has died or is stuck".to_owned(),
+        RunNow::Running { lease_until, .. } if *lease_until < clock.now() => {
+            "its worker has died or is stuck".to_owned()
+        }
         RunNow::Running { worker: Some(worker), .. } => format!("running on worker {worker}"),
         RunNow::Running { worker: None, .. } => "running".to_owned(),
         RunNow::Paused { since } => format!("paused since {}", clock.at(*since)),

@@ -15,12 +15,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// Waits for the end of a run and prints its output. A run that failed or was canceled is a
 /// failure with an exit code of its own.
-pub(super) async fn print(
-    operate: &dyn Operate,
-    output: &Output,
-    run: RunId,
-    wait: Duration,
-) -> Result<Exit, Failure> {
+pub(super) async fn print(operate: &dyn Operate, output: &Output, run: RunId, wait: Duration) -> Result<Exit, Failure> {
     let detail = ended(operate, run, wait).await?;
     match detail.summary.status {
         RunStatus::Succeeded => {}

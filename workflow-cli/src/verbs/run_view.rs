@@ -32,10 +32,13 @@ fn text(clock: &Clock, detail: &RunDetail, timeline: Option<&Timeline>, output: 
         let _ = writeln!(text, "  {name:9} {value}");
     };
     fact("now", detail.why.clone());
-    fact("queue", match &run.gate {
-        Some(gate) => format!("{}, behind gate {gate}", run.lane.queue),
-        None => run.lane.queue.clone(),
-    });
+    fact(
+        "queue",
+        match &run.gate {
+            Some(gate) => format!("{}, behind gate {gate}", run.lane.queue),
+            None => run.lane.queue.clone(),
+        },
+    );
     fact("version", run.lane.version.clone());
     if let Some(key) = &run.key {
         fact("key", key.clone());

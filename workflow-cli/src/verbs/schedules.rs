@@ -62,9 +62,7 @@ fn table(clock: &Clock, page: &SchedulePage) -> Rows {
 
 fn state(clock: &Clock, schedule: &ScheduleView) -> Cell {
     match &schedule.state.paused {
-        Some(pause) => {
-            Cell::new(format!("paused since {}: {}", clock.at(pause.since), pause.reason)).fg(Color::Yellow)
-        }
+        Some(pause) => Cell::new(format!("paused since {}: {}", clock.at(pause.since), pause.reason)).fg(Color::Yellow),
         None if schedule.drifted_from.is_some() => Cell::new("changed by an operator").fg(Color::Yellow),
         None => Cell::new("active"),
     }
@@ -105,7 +103,8 @@ fn text(clock: &Clock, schedule: &ScheduleView) -> String {
 
 /// Returns the rule by which the times follow each other.
 fn timing(timing: &Timing) -> String {
-    let mut parts: Vec<String> = timing.cron.iter().map(|expression| format!("{expression} ({})", timing.zone)).collect();
+    let mut parts: Vec<String> =
+        timing.cron.iter().map(|expression| format!("{expression} ({})", timing.zone)).collect();
     parts.extend(timing.every.map(|every| format!("every {}", span(every))));
     parts.join(", ")
 }

@@ -25,24 +25,12 @@ pub(super) struct Style {
 }
 
 impl Style {
-    pub(super) const UNICODE: Self = Self {
-        succeeded: '█',
-        failed: '×',
-        running: '▒',
-        cut_off: '╌',
-        wait: '░',
-        back_off: '·',
-        crash: '⚡',
-    };
-    pub(super) const ASCII: Self = Self {
-        succeeded: '=',
-        failed: 'x',
-        running: '>',
-        cut_off: '~',
-        wait: ':',
-        back_off: '.',
-        crash: '!',
-    };
+    pub(super) const UNICODE: Self =
+        Self {
+            succeeded: '█', failed: '×', running: '▒', cut_off: '╌', wait: '░', back_off: '·', crash: '⚡'
+        };
+    pub(super) const ASCII: Self =
+        Self { succeeded: '=', failed: 'x', running: '>', cut_off: '~', wait: ':', back_off: '.', crash: '!' };
 
     const fn of(self, state: BarState) -> char {
         match state {
@@ -73,7 +61,8 @@ pub(super) fn draw(timeline: &Timeline, columns: usize, style: Style) -> Vec<Str
                 *cell = style.crash;
             }
         }
-        let many = if crashes.len() == 1 { "a worker died".to_owned() } else { format!("{} workers died", crashes.len()) };
+        let many =
+            if crashes.len() == 1 { "a worker died".to_owned() } else { format!("{} workers died", crashes.len()) };
         lines.push(format!("  {:names$}   {}  {many}", "", String::from_iter(cells)));
     }
     lines

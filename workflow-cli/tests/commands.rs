@@ -1,0 +1,315 @@
+//! The program as its users call it: each command with its exit code and its words, on each
+//! database, and the shape of every table.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_tests::{Database, Live, LocalWorker, until};
+use workflow_worker::{Limit, Queue};
+
+#[workflow]
+async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
+    ctx.step("double", async || ok(number * 2)).await
+}
+
+#[workflow]
+async fn fails(ctx: &Ctx, reason: String) -> Result<()> {
+    ctx.step("charge", async || Err(Error::fatal(reason.clone()))).await
+}
+
+#[workflow]
+async fn asks(ctx: &Ctx) -> Result<bool> {
+    Ok(ctx.approval("ship").to("ops").await?.is_some_and(|decision| decision.approved))
+}
+
+#[workflow]
+async fn greets(ctx: &Ctx) -> Result<Option<String>> {
+    ctx.signal::<String>("greeting").await
+}
+
+/// The program on a database.
+struct Shell {
+    url: String,
+    schema: Option<String>,
+}
+
+impl Shell {
+    fn of(live: &Live) -> Self {
+        Self { url: live.url(), schema: live.schema().map(str::to_owned) }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program(arguments);
+        command.env("WORKFLOW_DATABASE_URL", &self.url);
+        if let Some(schema) = &self.schema {
+            command.env("WORKFLOW_SCHEMA", schema);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Returns the standard output of a command that succeeds.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}\n{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// Checks the exit code, and the words in the standard output and the standard error.
+    fn check(&self, arguments: &[&str], code: i32, out: &str, err: &str) {
+        check(arguments, &self.run(arguments), code, out, err);
+    }
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
+    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_SCHEMA", "WORKFLOW_ACTOR", "NO_COLOR", "LOGNAME"] {
+        command.env_remove(name);
+    }
+    command.args(arguments).env("USER", "ada").env("TZ", "UTC").stdin(Stdio::null());
+    command
+}
+
+fn check(arguments: &[&str], output: &Output, code: i32, out: &str, err: &str) {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let shown = format!("{arguments:?}: {:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    assert!(stdout.contains(out) && (!out.is_empty() || stdout.is_empty()), "not {out:?} in {shown}");
+    assert!(stderr.contains(err), "not {err:?} in {shown}");
+}
+
+/// Gives the program this text as its standard input.
+fn piped(mut command: Command, text: &str) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// Compares a text with its snapshot, after replacing what differs between two executions.
+fn assert_snapshot(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "[id]");
+    settings.add_filter(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "[time]");
+    settings.add_filter(r"\d\d:\d\d:\d\d", "[time]");
+    settings.add_filter(r"\d+(\.\d+)? (ms|s)\b", "[span]");
+    settings.add_filter(r#"("\w+(_at|since|until)": )\d+"#, "$1[time]");
+    settings.add_filter(r" +", " ");
+    settings.add_filter(r" \n", "\n");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+fn worker(live: &Live) -> LocalWorker {
+    let worker = live.worker(()).register(doubled).register(fails).register(asks).register(greets);
+    let worker = worker.queue(Queue::new("default")).queue(Queue::new("mail").concurrency(5)).queue(Queue::new("bulk"));
+    LocalWorker::start(worker.limit(Limit::new("llm").concurrency(10)).linger(Duration::ZERO))
+}
+
+async fn commands(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    let working = worker(&live);
+    let runs = start_runs(&shell).await;
+    check_ids(&shell, &runs);
+    check_lists(&shell, &runs);
+    change_runs(&shell, &runs);
+    change_the_rest(&shell);
+    check_shapes(&shell, &runs);
+    working.stop().await;
+    live.sweep().await;
+}
+
+/// The ids of runs.
+struct Runs {
+    good: String,
+    bad: String,
+    unserved: String,
+}
+
+/// Starts runs that succeed, fail and wait.
+async fn start_runs(shell: &Shell) -> Runs {
+    let good = shell.says(&["runs", "start", "doubled", "--input", "21", "--key", "order-1", "--tag", "region=eu"]);
+    shell.check(&["runs", "start", "doubled", "--input", "21", "--key", "order-1"], 0, &good, "nothing was started");
+    shell.check(&["runs", "result", &good], 0, "42", "");
+    shell.check(&["runs", "start", "doubled", "--input", "4", "--wait"], 0, "8", "was started");
+    shell.check(&["runs", "start", "doubled", "--input", "{"], 2, "", "not JSON");
+    shell.check(&["runs", "start", "doubled", "--input", "@/no/such/file"], 2, "", "cannot read");
+    shell.check(&["runs", "start", "doubled", "--tag", "eu"], 2, "", "NAME=VALUE");
+    let read = piped(shell.command(&["runs", "start", "doubled", "--input", "-", "--wait", "1m"]), "5");
+    check(&["--input", "-"], &read, 0, "10", "");
+    let greeted = shell.says(&["runs", "start", "greets"]);
+    shell.check(&["runs", "signal", &greeted, "--name", "greeting", "--payload", "\"hello\""], 0, "inbox", "");
+    shell.check(&["runs", "result", &greeted], 0, "\"hello\"", "");
+    let big = "9223372036854775807";
+    let unserved = shell.says(&["runs", "start", "without_code", "--input", big]);
+    let shown = shell.says(&["runs", "show", &unserved, "--json"]);
+    assert!(shown.contains(big), "{shown}");
+    let bad = shell.says(&["runs", "start", "fails", "--input", "\"card declined\""]);
+    shell.check(&["runs", "result", &bad], 5, "", "card declined");
+    shell.check(&["runs", "start", "fails", "--input", "\"no luck\"", "--wait"], 5, "", "no luck");
+    let asking = shell.says(&["runs", "start", "asks"]);
+    until("the approval is asked for", async || {
+        let output = shell.run(&["approvals", "list"]);
+        String::from_utf8(output.stdout).ok()?.contains("ship").then_some(())
+    })
+    .await;
+    shell.check(&["runs", "result", &asking, "--wait", "0s"], 7, "", "has not ended");
+    shell.check(&["approvals", "approve", &asking, "shipp"], 4, "", "ship");
+    shell.check(&["approvals", "approve", &asking, "ship", "--note", "fine"], 0, "decision", "");
+    shell.check(&["runs", "result", &asking], 0, "true", "");
+    Runs { good, bad, unserved }
+}
+
+fn check_ids(shell: &Shell, Runs { good, .. }: &Runs) {
+    let end = &good[good.len() - 8..];
+    shell.check(&["runs", "explain", end], 0, "the run succeeded", "");
+    shell.check(&["runs", "explain", &good[..23]], 0, "the run succeeded", "");
+    shell.check(&["runs", "show", &good[..6]], 2, "", "several runs");
+    shell.check(&["runs", "show", "01"], 2, "", "at least 6 digits");
+    shell.check(&["runs", "show", "abcdefabcdef"], 4, "", "no run has an id like");
+    shell.check(&["runs", "show", "01900000-0000-7000-8000-000000000000"], 4, "", "there is no run");
+    shell.check(&["runs", "show", "not-an-id"], 2, "", "not a part of an id");
+}
+
+fn check_lists(shell: &Shell, Runs { good, bad, .. }: &Runs) {
+    shell.check(&["runs", "list", "status:failed"], 0, "card declined", "");
+    shell.check(&["runs", "list", "status:failed", "-o", "ids"], 0, bad, "");
+    shell.check(&["runs", "list", "tag.region:eu", "-o", "ids"], 0, good, "");
+    shell.check(&["runs", "list", "key:none"], 0, "", "no run matches");
+    shell.check(&["runs", "list", "status:faild"], 2, "", "failed");
+    shell.check(&["runs", "list", "--limit", "0"], 2, "", "1 to");
+    shell.check(&["runs", "list", "--cursor", "nonsense"], 2, "", "not a cursor");
+    let page = shell.run(&["runs", "list", "--limit", "1"]);
+    let hint = String::from_utf8(page.stderr).unwrap();
+    let cursor = hint.split("--cursor ").nth(1).unwrap().trim().to_owned();
+    shell.check(&["runs", "list", "--limit", "1", "--cursor", &cursor], 0, "RUN", "older runs");
+    assert_eq!(shell.says(&["runs", "list", "--all", "-o", "ids"]).lines().count(), 8);
+    for line in shell.says(&["runs", "list", "-o", "jsonl"]).lines() {
+        serde_json::from_str::<workflow_sdk::RunSummary>(line).unwrap();
+    }
+}
+
+fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
+    shell.check(&["runs", "cancel", unserved, "--reason", "a test"], 0, "is canceled", "");
+    shell.check(&["runs", "cancel", unserved], 0, "had ended before", "");
+    shell.check(&["runs", "result", unserved], 6, "", "canceled");
+    shell.check(&["runs", "pause", good], 0, "had ended before", "");
+    shell.check(&["runs", "retry", good], 1, "", "only a failed run");
+    shell.check(&["runs", "retry", bad], 0, "tried again", "");
+    shell.check(&["runs", "result", bad], 5, "", "card declined");
+    let canceled = ["runs", "delete", "--where", "status:canceled"];
+    shell.check(&canceled, 2, "", "add --yes");
+    shell.check(&[&canceled[..], &["--dry-run"]].concat(), 0, unserved, "would be changed");
+    shell.check(&[&canceled[..], &["--yes"]].concat(), 0, "is deleted", "");
+    shell.check(&[&canceled[..], &["--yes"]].concat(), 0, "", "no run matches");
+    shell.check(&["runs", "delete", unserved], 4, "", "no run");
+    shell.check(&["runs", "delete"], 2, "", "required");
+    shell.check(&["runs", "delete", good, "--where", "status:failed"], 2, "", "cannot be used with");
+    let waits = [shell.says(&["runs", "start", "greets"]), shell.says(&["runs", "start", "greets"])];
+    let ids = format!("{}\n{good}\n\n{}\n", waits[0], waits[1]);
+    check(
+        &["terminate", "-"],
+        &piped(shell.command(&["runs", "terminate", "-", "--json"]), &ids),
+        0,
+        "already_ended",
+        "",
+    );
+    let ids = format!("{bad}\n{good}\n");
+    check(&["retry", "-"], &piped(shell.command(&["runs", "retry", "-"]), &ids), 8, "tried again", "only a failed run");
+    let fork = shell.says(&["runs", "fork", good, "--input", "50"]);
+    shell.check(&["runs", "result", &fork], 0, "100", "");
+    shell.check(&["runs", "fork", good, "--from", "triple"], 4, "", "double");
+}
+
+fn change_the_rest(shell: &Shell) {
+    shell.check(&["queues", "pause", "bulk", "--reason", "maintenance"], 0, "is changed", "");
+    shell.check(&["queues", "list"], 0, "maintenance", "");
+    shell.check(&["queues", "resume", "bulk"], 0, "queue bulk", "");
+    shell.check(&["queues", "limit", "mail", "--concurrency", "2", "--rate", "100/1m,20"], 0, "changed", "");
+    shell.check(&["queues", "limit", "mail"], 2, "", "required");
+    shell.check(&["queues", "limit", "mail", "--rate", "many"], 2, "", "100/1m");
+    shell.check(&["queues", "unlimit", "mail"], 0, "changed", "");
+    shell.check(&["queues", "gates", "mail"], 0, "", "no gate");
+    shell.check(&["limits", "set", "llm", "--concurrency", "3"], 0, "changed", "");
+    shell.check(&["limits", "list"], 0, "3 at once per key (set)", "");
+    shell.check(&["limits", "clear", "llm"], 0, "changed", "");
+    shell.check(&["schedules", "list"], 0, "", "there is no schedule");
+    shell.check(&["schedules", "pause", "nightly", "--reason", "x"], 4, "", "nightly");
+    shell.check(&["schedules", "show", "nightly"], 4, "", "nightly");
+    shell.check(&["events", "emit", "shipped", "order-1", "--payload", "{}"], 0, "no run waits", "");
+    shell.check(&["events", "emit", "shipped", "order-1", "--payload", "{"], 2, "", "not JSON");
+    shell.check(&["workers"], 0, "live", "");
+    shell.check(&["workflows"], 0, "doubled", "");
+    shell.check(&["counts"], 0, "failed", "");
+    shell.check(&["audit", "--verb", "queue."], 0, "maintenance", "");
+    shell.check(&["audit", "--by", "ada", "--limit", "1"], 0, "VERB", "older changes");
+    shell.check(&["audit", "--by", "bob"], 0, "", "no change matches");
+}
+
+fn check_shapes(shell: &Shell, Runs { good, bad, .. }: &Runs) {
+    assert_snapshot("show", &shell.says(&["runs", "show", good]));
+    assert_snapshot("show_json", &shell.says(&["runs", "show", good, "--json"]));
+    shell.check(&["runs", "result", bad], 5, "", "card declined");
+    assert_snapshot("show_failed", &shell.says(&["runs", "show", bad, "--ascii"]));
+    assert_snapshot("list", &shell.says(&["runs", "list", "workflow:fails"]));
+    assert_snapshot("history", &shell.says(&["runs", "history", bad]));
+    assert_snapshot("queues", &shell.says(&["queues", "list"]));
+    assert_snapshot("limits", &shell.says(&["limits", "list"]));
+    assert_snapshot("workflows", &shell.says(&["workflows"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_do_what_they_say_on_sqlite() {
+    commands(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_do_what_they_say_on_postgres() {
+    commands(Database::Postgres).await;
+}
+
+#[test]
+fn a_command_without_a_database_says_how_to_name_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("none.db");
+    let file = file.to_str().unwrap();
+    let says = |arguments: &[&str], code, err| check(arguments, &program(arguments).output().unwrap(), code, "", err);
+    says(&["runs", "list"], 2, "WORKFLOW_DATABASE_URL");
+    says(&["--to", file, "runs", "list"], 9, "there is no database file");
+    says(&["--to", "mysql://host/db", "runs", "list"], 2, "unknown scheme");
+    says(&["--to", "postgres://user@127.0.0.1:1/none", "runs", "list"], 9, "error:");
+    says(&["--to", "https://host", "runs", "list"], 2, "cannot be the target yet");
+    says(&["--to", file, "--timeout", "soon", "runs", "list"], 2, "write a duration");
+    says(&["frobnicate"], 2, "unrecognized subcommand");
+    says(&[], 2, "Usage: workflow");
+    assert!(!std::path::Path::new(file).exists(), "a command that only looks creates no database");
+    says(&["--to", file, "migrate"], 0, "up to date");
+    says(&["--to", file, "runs", "list"], 0, "no run matches");
+    says(&["--to", &format!("sqlite://{file}"), "runs", "list"], 0, "no run matches");
+}
+
+#[test]
+fn help_and_completions_are_printed() {
+    let says = |arguments: &[&str], out| check(arguments, &program(arguments).output().unwrap(), 0, out, "");
+    says(&["--help"], "Exit codes:");
+    says(&["--version"], env!("CARGO_PKG_VERSION"));
+    says(&["runs", "cancel", "--help"], "--where");
+    says(&["completions", "bash"], "_workflow()");
+    says(&["completions", "zsh"], "#compdef workflow");
+}
+
+/// The program ends quietly if its reader does, as `head` does.
+#[test]
+fn a_reader_that_is_gone_is_no_error() {
+    let mut child = program(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
