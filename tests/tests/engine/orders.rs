@@ -1,4 +1,4 @@
-//! What an operator changes, and the audit rows that this leaves.
+//! Orders of an operator, and the audit rows that they leave.
 
 use std::sync::Arc;
 use std::time::Duration;

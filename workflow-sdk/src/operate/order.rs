@@ -16,9 +16,12 @@ use super::{Action, OperateError, OperateErrorCode};
 /// ```
 /// use workflow_sdk::operate::{Action, Order};
 ///
-/// let order = Order::new(Action::PauseQueue { queue: "mail".into() }).actor("ada").reason("too many bounces");
+/// let order = Order::new(Action::PauseQueue { queue: "mail".into() }).actor("ada").reason("bounces");
 /// let text = serde_json::to_string(&order)?;
-/// assert_eq!(text, r#"{"action":"pause_queue","queue":"mail","actor":"ada","reason":"too many bounces"}"#);
+/// assert_eq!(
+///     text,
+///     r#"{"action":"pause_queue","queue":"mail","actor":"ada","reason":"bounces"}"#
+/// );
 /// assert_eq!(serde_json::from_str::<Order>(&text)?, order);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
