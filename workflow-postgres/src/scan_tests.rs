@@ -1,3 +1,4 @@
+use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Row};
 use uuid::Uuid;
 
@@ -51,6 +52,48 @@ async fn a_list_reads_only_its_source() -> TestResult {
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
+/// A list of audit rows reads the rows of its target, or those from its place on.
+#[tokio::test]
+async fn a_list_of_audit_rows_reads_its_target_or_its_range() -> TestResult {
+    let fixture = fixture().await?;
+    fixture
+        .execute(
+            "INSERT INTO {schema}.workflow_audit (id, at, verb, target, arguments, outcome)
+             SELECT md5(n::text)::uuid, n, 'queue.pause', 'queue:' || n % 1000, '{}', 'applied'
+             FROM generate_series(1, 50000) AS n",
+        )
+        .await?;
+    let sql = &fixture.store.sql;
+    let mut connection = fixture.store.pool.acquire().await?;
+    for analyzed in [false, true] {
+        if analyzed {
+            fixture.execute("ANALYZE {schema}.workflow_audit").await?;
+        }
+        for (statement, index) in [
+            (&sql.find_audits_end, "workflow_audit_pkey"),
+            (&sql.find_audits_end_of_target, "workflow_audit_target"),
+            (&sql.list_audits, "workflow_audit_pkey"),
+            (&sql.list_audits_of_target, "workflow_audit_target"),
+        ] {
+            let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", statement.text());
+            let is_list = text.contains("starts_with");
+            let mut query = sqlx::query(AssertSqlSafe(text));
+            query = match is_list {
+                true => query.bind(Uuid::nil()).bind(Uuid::max()).bind("queue.").bind(None::<&str>).bind(10_i64),
+                false => query.bind(Uuid::max()).bind(10_i64),
+            };
+            if index == "workflow_audit_target" {
+                query = query.bind("queue:7");
+            }
+            let (plan, read) = plan_of(query.fetch_all(&mut *connection).await?)?;
+            assert!(plan.contains(index) && !plan.contains("Seq Scan") && !plan.contains("Sort"), "{plan}");
+            assert!(read < 60, "{plan}");
+        }
+    }
+    drop(connection);
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
 /// Returns the plan, and the number of pages that the statement touched.
 async fn explained(
     fixture: &Fixture,
@@ -64,7 +107,10 @@ async fn explained(
         query = bind_conditions(query.bind(i64::from(SCAN_BUDGET)), conditions).map_err(|_| "not bound")?;
     }
     let mut connection = fixture.store.pool.acquire().await?;
-    let rows = query.fetch_all(&mut *connection).await?;
+    plan_of(query.fetch_all(&mut *connection).await?)
+}
+
+fn plan_of(rows: Vec<PgRow>) -> TestResult<(String, u64)> {
     let plan = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?.join("\n");
     let first = plan.lines().find(|line| line.contains("Buffers:")).unwrap_or_default();
     let touched = first.split_whitespace().filter_map(|word| word.split_once('=')?.1.parse::<u64>().ok()).sum();

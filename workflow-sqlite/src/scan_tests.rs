@@ -57,3 +57,21 @@ async fn a_list_reads_only_its_source() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_list_of_audit_rows_reads_its_target_or_its_range() {
+    let f = Fixture::file().await;
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    let by = |condition| format!("SEARCH workflow_audit USING {condition}");
+    for (statement, expected) in [
+        (sql::FIND_AUDITS_END, by("PRIMARY KEY (id<?)")),
+        (sql::FIND_AUDITS_END_OF_TARGET, by("COVERING INDEX workflow_audit_target (target=? AND id<?)")),
+        (sql::LIST_AUDITS, by("PRIMARY KEY (id>? AND id<?)")),
+        (sql::LIST_AUDITS_OF_TARGET, by("INDEX workflow_audit_target (target=? AND id>? AND id<?)")),
+    ] {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        assert_eq!(plan, [expected], "{statement}");
+    }
+}

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::process::Command;
+
 use workflow_engine::model::{AuditId, AuditRow, LimitChange, NewAudit, NewSignal, QueueChange, SignalKey};
 use workflow_engine::store::{
     AuditList, AuditedWrite, DeleteWrite, ForkWrite, LimitWrite, ListedAudits, QueueWrite, ReviveWrite, RunEnd, Write,
@@ -202,4 +204,27 @@ pub async fn the_rows_of_a_deleted_run_stay(fixture: Fixture) {
     fixture.write(audited(order("run.delete", &target), delete(run))).await;
     assert_eq!(fixture.store.run(run).await.unwrap(), None);
     assert_eq!(outcomes(&fixture).await, ["canceled", "deleted"]);
+}
+
+/// A process starts runs with audit rows, and is killed in the middle, again and again.
+pub async fn a_kill_leaves_a_change_and_its_row_or_neither(fixture: Fixture) {
+    let mut raw = fixture.raw().await;
+    let mut before = 0;
+    for _ in 0..12 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_audit"));
+        command.arg(fixture.url()).arg(fixture.options().schema).kill_on_drop(true);
+        let mut process = command.spawn().expect("run the program");
+        // Past a few commits, in the middle of one.
+        let goal = before + fastrand::i64(1..80);
+        while raw.number("SELECT count(*) FROM workflow_audit").await < goal {
+            assert!(process.try_wait().expect("the state of the process").is_none(), "it works until it is killed");
+        }
+        process.kill().await.expect("kill the process");
+        let runs = raw.number("SELECT count(*) FROM workflow_runs").await;
+        let without_row = "SELECT count(*) FROM workflow_runs AS r WHERE NOT EXISTS \
+             (SELECT 1 FROM workflow_audit AS a WHERE a.outcome = 'started ' || r.id)";
+        assert_eq!(raw.number(without_row).await, 0);
+        assert_eq!(raw.number("SELECT count(*) FROM workflow_audit").await, runs);
+        before = runs;
+    }
 }

@@ -513,6 +513,7 @@ workflow_tests::cases! {
         a_batch_leaves_the_rows_of_its_audited_writes_alone,
         pages_of_rows_follow_each_other,
         the_rows_of_a_deleted_run_stay,
+        a_kill_leaves_a_change_and_its_row_or_neither: "its processes share no memory",
     }
     deletion {
         a_deleted_run_is_gone_and_its_key_is_free,

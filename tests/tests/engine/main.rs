@@ -164,6 +164,7 @@ workflow_tests::cases! {
         orders_change_queues_gates_and_limits,
         orders_change_schedules,
         an_order_whose_reply_was_lost_leaves_one_row,
+        the_payloads_of_orders_are_encoded,
         pages_of_audit_rows_follow_each_other,
     }
     streams {

@@ -1,4 +1,4 @@
-//! What an operator changes, and the audit rows that this leaves.
+//! Orders of an operator, and the audit rows that they leave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,12 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
-    DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, LimitRule, QueueLimits, Rate, RunId, Schedule, StepKind, Timestamp,
+    DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Encryption, EncryptionKey, LimitRule, QueueLimits, Rate, RunId, Schedule,
+    StepKind, Timestamp,
 };
 use workflow_tests::faulty::{Fault, FaultyStore};
 use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_worker::Worker;
 
 /// In every payload of these tests, and in no audit row.
 const SECRET: &str = "xyzzy";
@@ -390,4 +392,25 @@ pub async fn pages_of_audit_rows_follow_each_other(db: Live) {
     assert_eq!(code(ListAudit::new().limit(0)).await, OperateErrorCode::BadLimit);
     let bob = operate.audit(ListAudit::new().actor("bob")).await.unwrap();
     assert_eq!((bob.items, bob.next), (vec![], None));
+}
+
+pub async fn the_payloads_of_orders_are_encoded(db: Live) {
+    let encryption = Encryption::new(EncryptionKey::new("k1", [7; 32]).unwrap());
+    let client = db.connect().codec(encryption).await.unwrap();
+    let perform = async |action| client.operate().perform(Order::new(action)).await.unwrap().outcome;
+    let run = started(perform(Action::StartRun(Box::new(StartRun::new("obey", text(SECRET))))).await);
+    let signal = Action::SignalRun { run, name: "go".into(), payload: text(SECRET), key: None };
+    assert_eq!(perform(signal).await, OrderOutcome::Signaled);
+    let working = LocalWorker::start(Worker::new(client.clone(), Probe::new()).register(obey));
+    is(&db, run, RunStatus::Succeeded).await;
+    working.stop().await;
+    let fork = started(perform(Action::ForkRun(Box::new(ForkRun::new(run)))).await);
+    assert_eq!(client.run(fork).await.unwrap().input, format!("{SECRET:?}"));
+    assert_eq!(rows(&db).await.len(), 3);
+    let mut raw = db.raw().await;
+    for (table, column) in [("workflow_runs", "input"), ("workflow_signals", "payload")] {
+        let stored = raw.lines(format!("SELECT {column} FROM {table}"), column).await;
+        assert!(!stored.is_empty() && stored.iter().all(|text| text.starts_with("coded:1:k1:")), "{stored:?}");
+    }
+    client.store().close().await;
 }

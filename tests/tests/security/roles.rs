@@ -1,6 +1,7 @@
 //! The PostgreSQL roles of `docs/guide/security.md`: the owner of the schema, the role of workers
 //! and clients, and a role that only reads.
 
+use workflow_sdk::operate::{Action, ListAudit, Order};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::postgres::postgres_url;
@@ -86,10 +87,13 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     let done = client.start(limited, ()).key("deleted").await.unwrap();
     done.cancel().await.unwrap();
     done.delete().await.expect("the runtime role deletes runs");
+    let pause = Order::new(Action::PauseQueue { queue: "mail".into() }).reason("the roles");
+    client.operate().perform(pause).await.expect("the runtime role leaves audit rows");
 
     let reader = connect(schema, "reader").await.expect("a reader connects");
     assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
     reader.export(run.id()).await.unwrap();
+    assert_eq!(reader.operate().audit(ListAudit::new()).await.unwrap().items.len(), 1);
     let report = Worker::new(reader.clone(), Probe::new()).register(marked).preflight().await;
     report.expect("a preflight needs only read access");
     let start = reader.start(marked_child, "no".into()).await;
@@ -114,6 +118,8 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     }
     for (role, statement) in [
         ("runtime", "DELETE FROM {schema}.workflow_lanes"),
+        ("runtime", "DELETE FROM {schema}.workflow_audit"),
+        ("runtime", "UPDATE {schema}.workflow_audit SET actor = 'eve'"),
         ("runtime", "INSERT INTO {schema}.workflow_schema VALUES (99)"),
         ("runtime", "UPDATE {schema}.workflow_schema SET version = 99"),
         ("reader", "UPDATE {schema}.workflow_runs SET status = 'canceled'"),

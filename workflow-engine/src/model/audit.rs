@@ -48,11 +48,11 @@ pub struct NewAudit {
     pub id: AuditId,
     /// On whose behalf the order is given, if that is known.
     pub actor: Option<String>,
-    /// What is done, such as `run.cancel`.
+    /// The verb, such as `run.cancel`.
     pub verb: String,
-    /// What it is done to, such as `queue:mail`.
+    /// The target, such as `queue:mail`.
     pub target: String,
-    /// Why it is done.
+    /// The reason.
     pub reason: Option<String>,
     /// Further names, ids and limits of the order, as the JSON text of an object.
     pub arguments: String,
@@ -65,6 +65,6 @@ pub struct AuditRow {
     pub order: NewAudit,
     /// When it was committed, by the clock of the store.
     pub at: Timestamp,
-    /// What it did, such as `canceled`.
+    /// The outcome, such as `canceled`.
     pub outcome: String,
 }

@@ -18,7 +18,7 @@ pub struct AuditedWrite {
 pub struct InsertedAudit<'w> {
     /// The order.
     pub order: &'w NewAudit,
-    /// What it did.
+    /// Its outcome, for people.
     pub outcome: String,
 }
 

@@ -82,8 +82,8 @@ impl Coding {
         Ok(Cow::Owned(NewSignal { payload, ..signal.clone() }))
     }
 
-    /// Returns a write in its stored form, except a fork, whose history has to be read first, and an
-    /// audited write, which may be one.
+    /// Returns a write in its stored form, except a fork, whose history has to be read first, and
+    /// an audited write, which may be one.
     pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         Ok(Cow::Owned(match write {
             Write::Schedule(write) => Write::Schedule(Box::new(self.encode_schedule(write)?)),

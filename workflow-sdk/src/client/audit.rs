@@ -8,8 +8,9 @@ use workflow_engine::store::{AuditedWrite, Write};
 use super::{Client, Inner};
 
 impl Client {
-    /// Returns a client for one order: what its next call commits leaves this audit row. A call that
-    /// commits a second write, because the first one changed nothing, leaves one row as well.
+    /// Returns a client for one order: the change that its next call commits leaves this audit row.
+    /// A call that commits a second write, because the first one changed nothing, leaves one row as
+    /// well.
     pub(crate) fn audited(&self, order: NewAudit) -> Self {
         Self(Arc::new(Inner { audit: Some(order), ..Inner::clone(&self.0) }))
     }

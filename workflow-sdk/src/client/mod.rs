@@ -152,7 +152,6 @@ impl Client {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
         let executor = Executor::start(Arc::clone(&store), observers.clone());
         let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.notifier()));
-        let audit = None;
         Self(Arc::new(Inner {
             store,
             executor,
@@ -162,7 +161,7 @@ impl Client {
             call_timeout,
             coding,
             observers,
-            audit,
+            audit: None,
         }))
     }
 
@@ -440,10 +439,6 @@ impl Client {
     #[must_use]
     pub fn observers(&self) -> &Observers {
         &self.0.observers
-    }
-
-    fn results(&self) -> &Arc<ResultWatch> {
-        &self.0.results
     }
 }
 

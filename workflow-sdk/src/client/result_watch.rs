@@ -9,7 +9,7 @@ use workflow_engine::executor::{ExecutorStopped, Notifier};
 use workflow_engine::model::RunId;
 use workflow_engine::store::{DatabaseError, EndedRun, Store};
 
-use super::ClientError;
+use super::{Client, ClientError};
 
 /// Poll interval while few runs are awaited: bounds the delay of a result whose notifications were
 /// all lost.
@@ -150,6 +150,12 @@ fn poll_interval_of(awaited: u32) -> Duration {
 impl fmt::Debug for ResultWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResultWatch").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(super) fn results(&self) -> &Arc<ResultWatch> {
+        &self.0.results
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
@@ -278,8 +277,8 @@ impl Start<Value> {
 }
 
 impl Client {
-    /// Starts a run as [`Client::start_by_name`] does, with JSON text that is stored unchanged.
-    pub(crate) fn start_raw(&self, workflow: String, input: &Box<RawValue>) -> Start<Value> {
+    /// Starts a run as [`Client::start_by_name`] does, with an input of any type.
+    pub(crate) fn start_named<I: Serialize + DeserializeOwned>(&self, workflow: String, input: &I) -> Start<Value> {
         Start::by_name(self, workflow, input)
     }
 }

@@ -7,7 +7,7 @@ use workflow_engine::model::{LimitRule, Priority, QueueLimits, RunId, Timestamp}
 
 use super::{Payload, Role};
 
-/// What an order does: see [`Operate::perform`](super::Operate::perform).
+/// The change that an order makes: see [`Operate::perform`](super::Operate::perform).
 ///
 /// Its text is an object with the name of the action: `{"action":"pause_queue","queue":"mail"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub enum Action {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
-    /// Decides about an approval. The order's actor is the person who decides.
+    /// Decides about an approval. The order's actor is shown as the person of the decision.
     DecideApproval {
         /// The run.
         run: RunId,

@@ -139,7 +139,7 @@ pub struct AuditEntry {
     pub reason: Option<String>,
     /// Further names, ids and limits of the order, as an object. Never a payload.
     pub arguments: Value,
-    /// What the order did: `canceled`, `requested`, `paused`, `resumed`, `accepted`, `deleted`,
+    /// The outcome of the order: `canceled`, `requested`, `paused`, `resumed`, `accepted`, `deleted`,
     /// `applied`, `started RUN` or `delivered to NUMBER`.
     pub outcome: String,
 }

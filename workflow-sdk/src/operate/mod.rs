@@ -433,7 +433,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// let done = client.operate().perform(cancel).await?;
     /// assert_eq!(done.outcome, OrderOutcome::Canceled);
     /// let audit = client.operate().audit(ListAudit::new().target(format!("run:{run}"))).await?;
-    /// assert_eq!((audit.items[0].verb.as_str(), audit.items[0].actor.as_deref()), ("run.cancel", Some("ada")));
+    /// let row = &audit.items[0];
+    /// assert_eq!((row.verb.as_str(), row.actor.as_deref()), ("run.cancel", Some("ada")));
     /// # Ok(())
     /// # }
     /// ```

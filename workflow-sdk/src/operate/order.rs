@@ -16,9 +16,12 @@ use super::{Action, OperateError, OperateErrorCode};
 /// ```
 /// use workflow_sdk::operate::{Action, Order};
 ///
-/// let order = Order::new(Action::PauseQueue { queue: "mail".into() }).actor("ada").reason("too many bounces");
+/// let order = Order::new(Action::PauseQueue { queue: "mail".into() }).actor("ada").reason("bounces");
 /// let text = serde_json::to_string(&order)?;
-/// assert_eq!(text, r#"{"action":"pause_queue","queue":"mail","actor":"ada","reason":"too many bounces"}"#);
+/// assert_eq!(
+///     text,
+///     r#"{"action":"pause_queue","queue":"mail","actor":"ada","reason":"bounces"}"#
+/// );
 /// assert_eq!(serde_json::from_str::<Order>(&text)?, order);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -157,11 +160,6 @@ impl Payload {
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
-
-    /// Returns the text, as the calls of the client take it.
-    pub(super) const fn raw(&self) -> &Box<RawValue> {
-        &self.0
-    }
 }
 
 impl From<Value> for Payload {
@@ -192,5 +190,108 @@ impl Serialize for Payload {
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use workflow_engine::model::{LimitRule, QueueLimits, RunId};
+
+    use super::super::{ForkRun, StartRun};
+    use super::*;
+
+    /// An action of each kind, with every payload.
+    fn every_action() -> Vec<Action> {
+        let (run, queue, schedule) = (RunId::generate(), || "mail".to_owned(), || "daily".to_owned());
+        let payload = || Payload::new(r#"{"secret":12345678901234567890123,"f":1.10}"#).unwrap();
+        let mut fork = ForkRun::new(run);
+        fork.input = Some(payload());
+        let mut start = StartRun::new("checkout", payload());
+        (start.key, start.priority) = (Some("secret key".into()), Some(workflow_engine::model::Priority::High));
+        start.tags.insert("customer".into(), "secret tag".into());
+        vec![
+            Action::StartRun(Box::new(start)),
+            Action::CancelRun { run },
+            Action::TerminateRun { run },
+            Action::PauseRun { run },
+            Action::ResumeRun { run },
+            Action::RetryRun { run, deadline_ms: Some(5) },
+            Action::ForkRun(Box::new(fork)),
+            Action::SignalRun { run, name: "go".into(), payload: payload(), key: Some("secret key".into()) },
+            Action::DecideApproval { run, step: "ship".into(), approve: false, note: Some("secret note".into()) },
+            Action::DeleteRun { run },
+            Action::PauseQueue { queue: queue() },
+            Action::ResumeQueue { queue: queue() },
+            Action::SetQueueLimits { queue: queue(), limits: QueueLimits::none().concurrency(7) },
+            Action::ClearQueueLimits { queue: queue() },
+            Action::WeighGate { queue: queue(), gate: "a".into(), weight: 2 },
+            Action::SetLimit { limit: "llm".into(), rule: LimitRule::none().concurrency(7) },
+            Action::ClearLimit { limit: "llm".into() },
+            Action::PauseSchedule { schedule: schedule() },
+            Action::ResumeSchedule { schedule: schedule() },
+            Action::TriggerSchedule { schedule: schedule(), input: Some(payload()) },
+            Action::DeleteSchedule { schedule: schedule() },
+            Action::RevertSchedule { schedule: schedule() },
+            Action::EmitEvent { name: "paid".into(), key: "order-1".into(), payload: payload() },
+        ]
+    }
+
+    #[test]
+    fn every_order_has_a_text_that_keeps_each_digit() {
+        for action in every_action() {
+            let bare = Order::new(action.clone());
+            for order in [bare, Order::new(action).actor("ada").reason("because")] {
+                let text = serde_json::to_string(&order).unwrap();
+                assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_audit_row_has_a_payload() {
+        for action in every_action() {
+            let text = format!("{:?}", Order::new(action).audit());
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_action_has_a_verb_of_its_own() {
+        let actions = every_action();
+        let verbs: BTreeSet<&str> = actions.iter().map(Action::verb).collect();
+        assert_eq!(verbs.len(), actions.len());
+        let is_role = |wanted| actions.iter().filter(|action| action.role() == wanted).count();
+        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 15, 8));
+        assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
+    }
+
+    #[test]
+    fn a_text_that_is_no_order_is_refused() {
+        for (text, says) in [
+            (r#"{"run":"x"}"#, "missing field `action`"),
+            (r#"{"action":"cancel_rum","run":"x"}"#, "unknown variant `cancel_rum`"),
+            (r#"{"action":"cancel_run"}"#, "missing field `run`"),
+            (r#"{"action":"cancel_run","run":"x"}"#, "UUID"),
+            (r#"{"action":"pause_queue","queue":"mail","raeson":"x"}"#, "unknown field `raeson`"),
+            (r#"{"action":"start_run","workflow":"w","input":1,"quue":"x"}"#, "unknown field `quue`"),
+            (r#"{"action":"start_run","workflow":"w"}"#, "missing field `input`"),
+            ("[]", "invalid type"),
+        ] {
+            let error = serde_json::from_str::<Order>(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_nested_too_deep_is_refused() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(Payload::new(nested(127)).is_ok());
+        assert_eq!(Payload::new(nested(128)).unwrap_err().code, OperateErrorCode::BadInput);
+        let order = format!(r#"{{"action":"start_run","workflow":"w","input":{}}}"#, nested(400));
+        assert!(serde_json::from_str::<Order>(&order).is_err());
     }
 }

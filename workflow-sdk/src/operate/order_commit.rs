@@ -7,7 +7,7 @@ use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
 
 use crate::{Client, ClientError};
 
-use super::{Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, Payload, StartRun};
+use super::{Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, StartRun};
 
 /// Performs an order. Each call that it makes commits one write that may change something, so the
 /// order leaves one audit row.
@@ -42,7 +42,7 @@ pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, Opera
             OrderOutcome::Retried
         }
         Action::SignalRun { run, name, payload, key } => {
-            let signal = audited.signal(run, name, payload.raw());
+            let signal = audited.signal(run, name, &payload);
             let sent = match key {
                 Some(key) => signal.key(key).await?,
                 None => signal.await?,
@@ -81,7 +81,7 @@ pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, Opera
         Action::TriggerSchedule { schedule, input } => {
             let trigger = audited.schedule(schedule).trigger();
             let run = match input {
-                Some(input) => trigger.input(input.raw()).await?,
+                Some(input) => trigger.input(&input).await?,
                 None => trigger.await?,
             };
             OrderOutcome::Started { run: run.id() }
@@ -89,7 +89,7 @@ pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, Opera
         Action::DeleteSchedule { schedule } => changed_if(audited.schedule(schedule).remove().await)?,
         Action::RevertSchedule { schedule } => changed_if(audited.schedule(schedule).revert().await)?,
         Action::EmitEvent { name, key, payload } => {
-            OrderOutcome::Emitted { runs: audited.emit(name, key, payload.raw()).await? }
+            OrderOutcome::Emitted { runs: audited.emit(name, key, &payload).await? }
         }
     };
     Ok(outcome.about(&target))
@@ -97,7 +97,7 @@ pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, Opera
 
 async fn start(client: &Client, run: StartRun) -> Result<OrderOutcome, OperateError> {
     let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, tags } = run;
-    let mut start = client.start_raw(workflow, input.raw());
+    let mut start = client.start_named(workflow, &input);
     match (at, delay_ms) {
         (Some(_), Some(_)) => {
             let message = "a start has both at and delay_ms";
@@ -135,8 +135,8 @@ async fn fork(client: &Client, run: ForkRun) -> Result<OrderOutcome, OperateErro
     if let Some(from) = from {
         fork = fork.from(from);
     }
-    if let Some(input) = input.as_ref().map(Payload::raw) {
-        fork = fork.input(input);
+    if let Some(input) = input {
+        fork = fork.input(&input);
     }
     if let Some(version) = version {
         fork = fork.version(version);

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{RunId, RunStatus, Timestamp};
 
-/// What an order did.
+/// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Done {
@@ -61,10 +61,10 @@ pub enum OrderOutcome {
     AlreadyDecided {
         /// When that was.
         at: Timestamp,
-        /// Whether it was approved, if this program can read the decision.
+        /// `true` if it was approved, if this program can read the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approved: Option<bool>,
-        /// The person who decided, if this program can read the decision.
+        /// The person of the decision, if this program can read it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
