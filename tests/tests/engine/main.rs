@@ -34,6 +34,7 @@ mod gates;
 mod interruption;
 mod observer;
 mod operate;
+mod operate_reads;
 mod parking;
 mod patch;
 mod pause;
@@ -154,6 +155,16 @@ workflow_tests::cases! {
         a_listed_run_says_what_it_does_now,
         pages_lead_to_older_and_newer_runs,
         a_bad_request_for_a_list_says_what_is_wrong,
+    }
+    operate_reads {
+        a_run_is_read_with_its_payloads_and_its_reason,
+        runs_are_found_by_either_end_of_their_ids,
+        a_history_is_read_in_pages,
+        a_timeline_shows_attempts_and_waits,
+        a_timeline_shows_a_crash,
+        counts_and_queues_are_read,
+        workers_workflows_and_limits_are_read,
+        schedules_and_approvals_are_read,
     }
     streams {
         a_client_follows_a_run_while_it_runs,
