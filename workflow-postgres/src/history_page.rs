@@ -29,6 +29,7 @@ pub(super) async fn read(
         HistoryRows::Begun { from, limit } => {
             sql.read_steps_begun.query().bind(run).bind(i64::from(*from)).bind(i64::from(*limit))
         }
+        HistoryRows::Open { limit } => sql.read_open_steps.query().bind(run).bind(i64::from(*limit)),
         HistoryRows::Attempt { step_key, attempt } => {
             sql.read_history_row.query().bind(run).bind(step_key.clone()).bind(*attempt)
         }

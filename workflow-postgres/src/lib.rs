@@ -101,6 +101,8 @@ mod claim_cursor_tests;
 #[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
+mod count_tests;
+#[cfg(test)]
 mod deadlock_tests;
 #[cfg(test)]
 mod fast_path_tests;

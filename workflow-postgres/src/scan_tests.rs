@@ -119,7 +119,7 @@ fn plan_of(rows: Vec<PgRow>) -> TestResult<(String, u64)> {
 
 /// Inserts 100,000 ended runs, 50,000 that wait, 2,000 that failed and 100 that are running. Every
 /// tenth run has a tag, and one has a key.
-async fn fill(fixture: &Fixture) -> TestResult {
+pub(super) async fn fill(fixture: &Fixture) -> TestResult {
     for (count, status) in
         [(60_000, "succeeded"), (50_000, "parked"), (2_000, "failed"), (100, "running"), (40_000, "succeeded")]
     {

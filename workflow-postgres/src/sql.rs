@@ -294,7 +294,7 @@ statements! {
     read_inbox,
     read_isolation,
     read_limits, read_lost_single,
-    read_missing,
+    read_missing, read_open_steps,
     read_published,
     read_queues, read_rates_of_lines,
     read_run,

@@ -20,6 +20,7 @@ pub(super) async fn read(database: &Database, scan: &HistoryScan) -> Result<Vec<
             .bind(after.as_ref().map(|place| place.attempt))
             .bind(*limit),
         HistoryRows::Begun { from, limit } => sqlx::query(sql::READ_STEPS_BEGUN).bind(run).bind(*from).bind(*limit),
+        HistoryRows::Open { limit } => sqlx::query(sql::READ_OPEN_STEPS).bind(run).bind(*limit),
         HistoryRows::Attempt { step_key, attempt } => {
             sqlx::query(sql::READ_HISTORY_ROW).bind(run).bind(step_key.clone()).bind(*attempt)
         }

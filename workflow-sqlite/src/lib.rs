@@ -85,6 +85,8 @@ mod writer;
 #[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
+mod count_tests;
+#[cfg(test)]
 mod fast_path_tests;
 #[cfg(test)]
 mod fence_cache_tests;

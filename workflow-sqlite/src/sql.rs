@@ -217,6 +217,7 @@ statements! {
     READ_HISTORY = "read_history.sql";
     READ_HISTORY_PAGE = "read_history_page.sql";
     READ_HISTORY_ROW = "read_history_row.sql";
+    READ_OPEN_STEPS = "read_open_steps.sql";
     READ_STEPS_BEGUN = "read_steps_begun.sql";
     READ_INBOX = "read_inbox.sql";
     READ_GATE_USE = "read_gate_use.sql";

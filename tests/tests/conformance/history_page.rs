@@ -105,6 +105,20 @@ pub async fn steps_are_read_in_the_order_in_which_they_began(fixture: Fixture) {
     assert_eq!(steps(5, 2).await, []);
 }
 
+pub async fn open_steps_are_read_beside_the_last_outcome(fixture: Fixture) {
+    let claim = run_with_a_history(&fixture).await;
+    let open = async |limit| {
+        let rows = read(&fixture, claim.run_id, HistoryRows::Open { limit }, ALL).await;
+        rows.iter().map(|row| (row.row.step_key.clone(), row.row.attempt)).collect::<Vec<_>>()
+    };
+    let keys = |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), 1)).collect::<Vec<_>>();
+    assert_eq!(open(10).await, keys(&["patch/v2", "pay", "wait"]));
+    assert_eq!(open(2).await, keys(&["patch/v2", "pay"]));
+    applied(&fixture.write(attempt(claim, succeeded("wait", 5, "7"))).await);
+    assert_eq!(open(10).await, keys(&["pay", "wait"]));
+    assert_eq!(read(&fixture, RunId::generate(), HistoryRows::Open { limit: 1 }, ALL).await, []);
+}
+
 pub async fn one_attempt_is_read_by_its_key(fixture: Fixture) {
     let run = run_with_a_history(&fixture).await.run_id;
     let row = |key: &str, attempt| HistoryRows::Attempt { step_key: key.into(), attempt };

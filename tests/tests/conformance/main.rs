@@ -333,6 +333,7 @@ workflow_tests::cases! {
         pages_of_a_history_are_the_history,
         a_large_payload_is_left_out_of_a_page_with_its_size,
         steps_are_read_in_the_order_in_which_they_began,
+        open_steps_are_read_beside_the_last_outcome,
         one_attempt_is_read_by_its_key,
     }
     count {

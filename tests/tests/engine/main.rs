@@ -34,6 +34,7 @@ mod gates;
 mod interruption;
 mod observer;
 mod operate;
+mod operate_reads;
 mod orders;
 mod parking;
 mod patch;
@@ -166,6 +167,16 @@ workflow_tests::cases! {
         an_order_whose_reply_was_lost_leaves_one_row,
         the_payloads_of_orders_are_encoded,
         pages_of_audit_rows_follow_each_other,
+    }
+    operate_reads {
+        a_run_is_read_with_its_payloads_and_its_reason,
+        runs_are_found_by_either_end_of_their_ids,
+        a_history_is_read_in_pages,
+        a_timeline_shows_attempts_and_waits,
+        a_timeline_shows_a_crash,
+        counts_and_queues_are_read,
+        workers_workflows_and_limits_are_read,
+        schedules_and_approvals_are_read,
     }
     streams {
         a_client_follows_a_run_while_it_runs,

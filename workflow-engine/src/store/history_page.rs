@@ -31,6 +31,12 @@ pub enum HistoryRows {
         /// The largest number of steps.
         limit: u32,
     },
+    /// All rows of the steps that have no outcome, and the last outcome, by step key and attempt.
+    /// Without patches, published values and streams.
+    Open {
+        /// The largest number of rows.
+        limit: u32,
+    },
     /// The row of one attempt.
     Attempt {
         /// The key of the step.

@@ -33,10 +33,12 @@ mod coding_tests;
 mod commit_order;
 mod connect_error;
 mod deletion;
+mod due_time;
 mod ended_run;
 mod error;
 mod fence;
 mod gates;
+mod hint;
 mod history_page;
 mod inbox;
 mod item;
@@ -73,10 +75,12 @@ pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
 pub use deletion::{DeleteOutcome, DeleteWrite, DeletedRun, FoundRun};
+pub use due_time::NextDue;
 pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
+pub use hint::Listener;
 pub use history_page::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
@@ -434,23 +438,4 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseErrorKind::Invalid`] if it leads to another database of the same kind, or the
     /// write is of another kind; else the error of the database.
     async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError>;
-}
-
-/// Receives hints from other processes.
-#[async_trait]
-pub trait Listener: fmt::Debug + Send {
-    /// Returns when another process may have changed something, and sometimes without a reason.
-    ///
-    /// # Errors
-    /// [`DatabaseError`]; the listener cannot be used any more.
-    async fn next(&mut self) -> Result<(), DatabaseError>;
-}
-
-/// When the next run is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NextDue {
-    /// The time now.
-    pub now: Timestamp,
-    /// The earliest due time, past or future; `None` if no run of the lanes waits for a time.
-    pub at: Option<Timestamp>,
 }

@@ -12,6 +12,10 @@ use workflow_engine::store::WorkerRecord;
 
 use super::awaited::{Awaited, awaited, has_body};
 
+#[cfg(test)]
+#[path = "explanation_tests.rs"]
+mod tests;
+
 /// The time without a step after which a claimed run counts as stalled. It is the longest time for
 /// which people wait without a doubt that something goes on (J. Nielsen, Response Times); a body is
 /// recorded as begun within milliseconds.

@@ -1,7 +1,12 @@
 use workflow_engine::model::{FullQueue, Rate, Run, RunId, RunStatus, StepAttempt, Timestamp};
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse, WaitingPlace};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse, HistoryRows, HistoryScan, WaitingPlace};
 
 use super::{Client, ClientError, Explanation, Start};
+
+/// The most rows of steps without an outcome that are read to explain a run.
+const MOST_OPEN: u32 = 1_000;
+/// The largest note of a wait that is read to explain a run, in bytes.
+const NOTE_BYTES: u32 = 8 * 1024;
 
 impl Client {
     /// Explains what a run waits for. It tells a run that waits for its turn from a run whose
@@ -28,7 +33,9 @@ impl Client {
 
     /// Explains a run that was just read.
     pub(crate) async fn explain_read(&self, run: &Run) -> Result<Explanation, ClientError> {
-        let history = match self.read(self.0.store.history(run.id)).await {
+        let rows = HistoryRows::Open { limit: MOST_OPEN };
+        let scan = HistoryScan { run: run.id, rows, payload_bytes: NOTE_BYTES };
+        let history = match self.read(self.0.store.history_page(&scan)).await {
             _ if run.status.is_terminal() => Vec::new(),
             // The run's own row still shows what the run waits for.
             Err(
@@ -40,6 +47,7 @@ impl Client {
             ) => Vec::new(),
             history => history?,
         };
+        let history: Vec<StepAttempt> = history.into_iter().map(|row| row.row).collect();
         self.explain_run(run, &history).await
     }
 

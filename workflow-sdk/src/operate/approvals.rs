@@ -8,7 +8,8 @@ use crate::{Client, PendingApproval};
 
 use super::{OperateError, run};
 
-/// Asks for the approvals that runs wait for: see [`Operate::approvals`](super::Operate::approvals).
+/// Asks for the approvals that runs wait for: see
+/// [`Operate::approvals`](super::Operate::approvals).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListApprovals {

@@ -15,8 +15,8 @@ use super::{Cursor, OperateError, SHOWN_BYTES, StoredPayload, run};
 pub struct ListHistory {
     /// The run.
     pub run: RunId,
-    /// The place at which the page begins: [`HistoryPage::next`] of a page of this run. Default: the
-    /// beginning.
+    /// The place at which the page begins: [`HistoryPage::next`] of a page of this run. Default:
+    /// the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
     /// The largest number of attempts. Default: 100. Range: 1 to [`ListHistory::MAX_LIMIT`].

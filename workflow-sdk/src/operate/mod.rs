@@ -98,8 +98,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
 
     /// Reads one run: its row, its payloads, and what it does or waits for.
     ///
-    /// A payload of more than [`SHOWN_BYTES`] is left out, and only its size is given. The history of a
-    /// run that has not ended is read to explain it.
+    /// A payload of more than [`SHOWN_BYTES`] is left out, and only its size is given. To explain a
+    /// run, at most 1,000 rows of its open steps are read.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound),
@@ -148,11 +148,13 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// ```
     async fn payload(&self, run: RunId, of: PayloadOf) -> Result<StoredPayload, OperateError>;
 
-    /// Finds the runs whose id begins with these digits, or whose id ends with them if none begins so.
+    /// Finds the runs whose id begins with these digits, or whose id ends with them if none begins
+    /// so.
     ///
-    /// The ids of runs that are started within an hour begin alike, so the end of an id often names a run
-    /// with fewer digits. For the end, only the newest [`SCAN_BUDGET`] runs are searched. `id` has at least
-    /// 6 hexadecimal digits and hyphens where you like; `limit` is 1 to 100. The newest run comes first.
+    /// The ids of runs that are started within an hour begin alike, so the end of an id often names
+    /// a run with fewer digits. For the end, only the newest [`SCAN_BUDGET`] runs are searched.
+    /// `id` has at least 6 hexadecimal digits and hyphens where you like; `limit` is 1 to 100. The
+    /// newest run comes first.
     ///
     /// # Errors
     /// [`BadInput`](OperateErrorCode::BadInput),
@@ -179,12 +181,13 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// ```
     async fn find_runs(&self, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError>;
 
-    /// Reads one page of the history of a run: the outcomes in the order in which the workflow got them,
-    /// then the attempts that are no outcome.
+    /// Reads one page of the history of a run: the outcomes in the order in which the workflow got
+    /// them, then the attempts that are no outcome.
     ///
-    /// An attempt that becomes an outcome while a client turns pages may be on no page: it then stands behind
-    /// the outcomes that were read. To follow a run, read again from the last cursor before the attempts
-    /// without an outcome. A page reads the keys of the whole history, and the rest of its own rows only.
+    /// An attempt that becomes an outcome while a client turns pages may be on no page: it then
+    /// stands behind the outcomes that were read. To follow a run, read again from the last cursor
+    /// before the attempts without an outcome. A page reads the keys of the whole history, and the
+    /// rest of its own rows only.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound),
@@ -210,8 +213,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// ```
     async fn history(&self, list: ListHistory) -> Result<HistoryPage, OperateError>;
 
-    /// Reads the history of a run as data for a drawing: its first 500 steps. [`Timeline`] says what it
-    /// can show.
+    /// Reads the history of a run as data for a drawing: its first 500 steps. [`Timeline`] says
+    /// what it can show.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound),
@@ -272,8 +275,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// ```
     async fn counts(&self) -> Result<Counts, OperateError>;
 
-    /// Reads every queue that was declared, limited or paused, or in which a run was ever started, in the
-    /// order of the names; at most 1,000.
+    /// Reads every queue that was declared, limited or paused, or in which a run was ever started,
+    /// in the order of the names; at most 1,000.
     ///
     /// # Errors
     /// [`Unavailable`](OperateErrorCode::Unavailable),
@@ -322,7 +325,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// ```
     async fn gates(&self, list: ListGates) -> Result<GatePage, OperateError>;
 
-    /// Reads the limits for steps that were declared or set, in the order of the names; at most 1,000.
+    /// Reads the limits for steps that were declared or set, in the order of the names; at most
+    /// 1,000.
     ///
     /// # Errors
     /// [`Unavailable`](OperateErrorCode::Unavailable),
@@ -342,8 +346,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// The call only reads: a dropped future leaves nothing behind.
     async fn workers(&self) -> Result<Vec<WorkerView>, OperateError>;
 
-    /// Reads the workflows of which a run was ever started or that a live worker serves, with their versions,
-    /// in the order of the names. At most 10,000 lanes are looked at.
+    /// Reads the workflows of which a run was ever started or that a live worker serves, with their
+    /// versions, in the order of the names. At most 10,000 lanes are looked at.
     ///
     /// # Errors
     /// [`Unavailable`](OperateErrorCode::Unavailable),
@@ -390,8 +394,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// The call only reads: a dropped future leaves nothing behind.
     async fn schedule(&self, name: &str) -> Result<ScheduleView, OperateError>;
 
-    /// Reads the approvals that runs wait for, the longest waiting first. One that was decided is listed until
-    /// its run has received the decision.
+    /// Reads the approvals that runs wait for, the longest waiting first. One that was decided is
+    /// listed until its run has received the decision.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound),

@@ -35,7 +35,7 @@ pub struct RunDetail {
     /// The error of a failed run, or the reason why a parked run could not continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StoredError>,
-    /// What the run does or waits for.
+    /// The reason why the run waits, or its work at the moment.
     pub explanation: Explanation,
     /// The explanation as a sentence. Its wording may change.
     pub why: String,

@@ -13,7 +13,7 @@ use super::{Cursor, OperateError};
 const NEXT: usize = 5;
 /// The most schedules whose names are read to find one that is near.
 const MOST_NAMES: u32 = 1_000;
-/// What the cursors of a list of schedules belong to.
+/// The name of the list in its cursors.
 const LIST: &str = "schedules";
 
 /// Asks for one page of schedules: see [`Operate::schedules`](super::Operate::schedules).
@@ -149,9 +149,10 @@ fn view(row: &StoredSchedule, now: Timestamp) -> Result<ScheduleView, String> {
     let calendar = record.calendar(&row.name).map_err(|error| error.to_string())?;
     let declaration = record.declaration().clone();
     let Record { origin, declared, changed, state } = record;
-    let following = std::iter::successors(state.next_at, |at| calendar.next_after(*at));
-    let is_going_on = state.paused.is_none();
-    let next = following.filter(|at| is_going_on && *at > now).take(if is_going_on { NEXT } else { 0 }).collect();
+    // Without a worker, the next occurrence may lie far in the past.
+    let first = state.next_at.and_then(|at| if at > now { Some(at) } else { calendar.next_after(now) });
+    let first = first.filter(|_| state.paused.is_none());
+    let next = std::iter::successors(first, |at| calendar.next_after(*at)).take(NEXT).collect();
     let drifted_from = changed.is_some().then_some(declared);
     Ok(ScheduleView { name: row.name.clone(), origin, declaration, drifted_from, state, next })
 }

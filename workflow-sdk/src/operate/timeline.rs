@@ -81,7 +81,7 @@ pub struct Timeline {
     pub from: Timestamp,
     /// When it ended; the time of the read if it has not ended.
     pub to: Timestamp,
-    /// What the run did as a whole, in the order of time. If the timeline is a window of the
+    /// The states of the run, in the order of time. If the timeline is a window of the
     /// steps, only these steps show.
     pub spans: Vec<RunSpan>,
     /// The steps, in the order in which they first began.
@@ -193,11 +193,11 @@ pub enum BarState {
 pub struct Mark {
     /// The time.
     pub at: Timestamp,
-    /// What happened.
+    /// The kind.
     pub kind: MarkKind,
 }
 
-/// What happened at a [`Mark`].
+/// The kind of a [`Mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

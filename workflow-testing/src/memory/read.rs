@@ -50,6 +50,10 @@ pub(super) fn history(tables: &Tables, id: RunId) -> Vec<StepAttempt> {
     rows
 }
 
+fn is_note(kind: StepKind) -> bool {
+    matches!(kind, StepKind::Patch | StepKind::Published | StepKind::Emitted)
+}
+
 /// See [`Store::history_page`](workflow_engine::store::Store::history_page).
 pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRow> {
     let shown = |row: &StepAttempt| HistoryRow::of(row, scan.payload_bytes);
@@ -61,8 +65,7 @@ pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRo
         }
         HistoryRows::Begun { from, limit } => {
             let mut steps: BTreeMap<&str, Vec<&StepAttempt>> = BTreeMap::new();
-            let is_left_out = |kind| matches!(kind, StepKind::Patch | StepKind::Published | StepKind::Emitted);
-            for row in tables.attempts(scan.run).filter(|row| !is_left_out(row.kind)) {
+            for row in tables.attempts(scan.run).filter(|row| !is_note(row.kind)) {
                 steps.entry(&row.step_key).or_default().push(row);
             }
             let began = |rows: &[&StepAttempt]| rows.iter().map(|row| row.started_at).min();
@@ -71,6 +74,19 @@ pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRo
             steps.sort_by_key(|rows| began(rows));
             let page = steps.into_iter().skip(*from as usize).take(*limit as usize);
             page.flatten().map(shown).collect()
+        }
+        HistoryRows::Open { limit } => {
+            let decided: BTreeSet<&str> = tables
+                .attempts(scan.run)
+                .filter(|row| row.position.is_some())
+                .map(|row| row.step_key.as_str())
+                .collect();
+            let last = tables.attempts(scan.run).filter_map(|row| row.position).max();
+            let is_asked = |row: &&StepAttempt| match row.position {
+                Some(_) => row.position == last,
+                None => !is_note(row.kind) && !decided.contains(row.step_key.as_str()),
+            };
+            tables.attempts(scan.run).filter(is_asked).take(*limit as usize).map(shown).collect()
         }
         HistoryRows::Attempt { step_key, attempt } => {
             tables.attempt(scan.run, step_key, *attempt).map(shown).into_iter().collect()
