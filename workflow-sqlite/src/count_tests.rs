@@ -5,7 +5,7 @@ use sqlx::Row;
 use super::fixture_tests::*;
 use super::sql;
 
-/// What operators read is read by indexes: of runs, only those of the asked kind.
+/// Indexes serve every read of an operator, and of runs only those of the asked kind are read.
 #[tokio::test]
 async fn what_operators_read_is_bounded_by_indexes() {
     let f = Fixture::file().await;

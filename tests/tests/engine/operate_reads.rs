@@ -1,4 +1,4 @@
-//! What an operator reads of one run, and of queues, workers and schedules.
+//! The reads of an operator: one run, queues, workers and schedules.
 
 use std::time::Duration;
 
