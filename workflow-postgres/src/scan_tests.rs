@@ -52,7 +52,8 @@ async fn a_list_reads_only_its_source() -> TestResult {
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
-/// A list of audit rows reads the rows of its target, or those from its place on.
+/// A list of audit rows reads the rows of its target, or those from its place on. As above, the
+/// server needs statistics to read no more than the page.
 #[tokio::test]
 async fn a_list_of_audit_rows_reads_its_target_or_its_range() -> TestResult {
     let fixture = fixture().await?;
@@ -65,30 +66,26 @@ async fn a_list_of_audit_rows_reads_its_target_or_its_range() -> TestResult {
         .await?;
     let sql = &fixture.store.sql;
     let mut connection = fixture.store.pool.acquire().await?;
-    for analyzed in [false, true] {
-        if analyzed {
-            fixture.execute("ANALYZE {schema}.workflow_audit").await?;
+    fixture.execute("ANALYZE {schema}.workflow_audit").await?;
+    for (statement, index) in [
+        (&sql.find_audits_end, "workflow_audit_pkey"),
+        (&sql.find_audits_end_of_target, "workflow_audit_target"),
+        (&sql.list_audits, "workflow_audit_pkey"),
+        (&sql.list_audits_of_target, "workflow_audit_target"),
+    ] {
+        let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", statement.text());
+        let is_list = text.contains("starts_with");
+        let mut query = sqlx::query(AssertSqlSafe(text));
+        query = match is_list {
+            true => query.bind(Uuid::nil()).bind(Uuid::max()).bind("queue.").bind(None::<&str>).bind(10_i64),
+            false => query.bind(Uuid::max()).bind(10_i64),
+        };
+        if index == "workflow_audit_target" {
+            query = query.bind("queue:7");
         }
-        for (statement, index) in [
-            (&sql.find_audits_end, "workflow_audit_pkey"),
-            (&sql.find_audits_end_of_target, "workflow_audit_target"),
-            (&sql.list_audits, "workflow_audit_pkey"),
-            (&sql.list_audits_of_target, "workflow_audit_target"),
-        ] {
-            let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", statement.text());
-            let is_list = text.contains("starts_with");
-            let mut query = sqlx::query(AssertSqlSafe(text));
-            query = match is_list {
-                true => query.bind(Uuid::nil()).bind(Uuid::max()).bind("queue.").bind(None::<&str>).bind(10_i64),
-                false => query.bind(Uuid::max()).bind(10_i64),
-            };
-            if index == "workflow_audit_target" {
-                query = query.bind("queue:7");
-            }
-            let (plan, read) = plan_of(query.fetch_all(&mut *connection).await?)?;
-            assert!(plan.contains(index) && !plan.contains("Seq Scan") && !plan.contains("Sort"), "{plan}");
-            assert!(read < 60, "{plan}");
-        }
+        let (plan, read) = plan_of(query.fetch_all(&mut *connection).await?)?;
+        assert!(plan.contains(index) && !plan.contains("Seq Scan") && !plan.contains("Sort"), "{plan}");
+        assert!(read < 60, "{plan}");
     }
     drop(connection);
     fixture.execute("DROP SCHEMA {schema} CASCADE").await

@@ -139,8 +139,8 @@ pub struct AuditEntry {
     pub reason: Option<String>,
     /// Further names, ids and limits of the order, as an object. Never a payload.
     pub arguments: Value,
-    /// The outcome of the order: `canceled`, `requested`, `paused`, `resumed`, `accepted`, `deleted`,
-    /// `applied`, `started RUN` or `delivered to NUMBER`.
+    /// The outcome of the order: `canceled`, `requested`, `paused`, `resumed`, `accepted`,
+    /// `deleted`, `applied`, `started RUN` or `delivered to NUMBER`.
     pub outcome: String,
 }
 

@@ -73,9 +73,9 @@ impl OperateErrorCode {
     }
 }
 
-/// Why a call of [`Operate`](super::Operate) failed. Nothing was changed. Of an order that fails with
-/// [`TimedOut`](OperateErrorCode::TimedOut) or [`Unavailable`](OperateErrorCode::Unavailable), the
-/// effect is unknown.
+/// Why a call of [`Operate`](super::Operate) failed. Nothing was changed. Of an order that fails
+/// with [`TimedOut`](OperateErrorCode::TimedOut) or
+/// [`Unavailable`](OperateErrorCode::Unavailable), the effect is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}; {help}")]
 #[non_exhaustive]

@@ -16,7 +16,8 @@ use super::{Action, OperateError, OperateErrorCode};
 /// ```
 /// use workflow_sdk::operate::{Action, Order};
 ///
-/// let order = Order::new(Action::PauseQueue { queue: "mail".into() }).actor("ada").reason("bounces");
+/// let pause = Action::PauseQueue { queue: "mail".into() };
+/// let order = Order::new(pause).actor("ada").reason("bounces");
 /// let text = serde_json::to_string(&order)?;
 /// assert_eq!(
 ///     text,

@@ -4,4 +4,4 @@ SELECT id, at, actor, verb, target, reason, arguments, outcome
 FROM workflow_audit
 WHERE target = ?6 AND id >= ?1 AND id < ?2 AND substr(verb, 1, length(?3)) = ?3 AND (?4 IS NULL OR actor = ?4)
 ORDER BY id DESC
-LIMIT ?5
+LIMIT +?5
