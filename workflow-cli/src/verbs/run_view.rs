@@ -106,8 +106,10 @@ pub(super) async fn history(
         list = list.cursor(cursor_of(&cursor)?);
     }
     let page = operate.history(list).await?;
+    let mut shown: Vec<&HistoryItem> = page.items.iter().collect();
+    shown.sort_by_key(|item| (item.started_at, item.attempt));
     let id = |item: &HistoryItem| format!("{}#{}", item.step, item.attempt);
-    output.list(&page, &page.items, id, |clock| table(clock, &page.items))?;
+    output.list(&page, &page.items, id, |clock| table(clock, &shown))?;
     if output.is_for_people() {
         if page.items.is_empty() {
             output.note("the run has no step yet");
@@ -119,7 +121,7 @@ pub(super) async fn history(
     Ok(Exit::Ok)
 }
 
-fn table(clock: &Clock, items: &[HistoryItem]) -> Rows {
+fn table(clock: &Clock, items: &[&HistoryItem]) -> Rows {
     let mut rows = Rows::new(&["STEP", "KIND", "TRY", "STATUS", "BEGAN", "TOOK", "RESULT"]);
     for item in items {
         let result = match (&item.error, &item.output) {

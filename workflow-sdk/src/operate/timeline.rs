@@ -118,6 +118,8 @@ pub enum SpanState {
     Ran,
     /// The run waited without a worker: for an event, a time or the next attempt of a step.
     Parked,
+    /// The run had failed, and waited until it was tried again.
+    Failed,
     /// The run had lost its worker, and waited for another one.
     Lost,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_engine::model::{Run, RunStatus, StepAttempt, StepKind, Timestamp};
+use workflow_engine::model::{AttemptStatus, Run, RunStatus, StepAttempt, StepKind, Timestamp};
 
 use super::{Mark, MarkKind, RunSpan, SpanState};
 
@@ -95,7 +95,7 @@ pub(super) fn spans(run: &Run, attempts: &[StepAttempt], claims: &[ClaimSpan]) -
     let mut at = started_at.max(run.created_at);
     for (place, claim) in claims.iter().enumerate() {
         if place > 0 && claim.from > at {
-            spans.push(span(between(attempts, at, claim.from), at, Some(claim.from)));
+            spans.push(span(between(run, attempts, at, claim.from), at, Some(claim.from)));
             at = claim.from;
         } else if place > 0 && has_lost_body(attempts, at) {
             spans.push(span(SpanState::Lost, at, Some(at)));
@@ -115,7 +115,7 @@ pub(super) fn spans(run: &Run, attempts: &[StepAttempt], claims: &[ClaimSpan]) -
 }
 
 /// Returns why no claim shows between two times. A body is never under way while a run is parked.
-fn between(attempts: &[StepAttempt], from: Timestamp, to: Timestamp) -> SpanState {
+fn between(run: &Run, attempts: &[StepAttempt], from: Timestamp, to: Timestamp) -> SpanState {
     if has_lost_body(attempts, from) {
         return SpanState::Lost;
     }
@@ -125,7 +125,13 @@ fn between(attempts: &[StepAttempt], from: Timestamp, to: Timestamp) -> SpanStat
         let backs_off = row.completed_at.is_some_and(|at| at <= from) && next.is_some_and(|next| next > from);
         is_wait && row.completed_at.is_none_or(|at| at >= to) || backs_off
     };
-    if attempts.iter().any(waits) { SpanState::Parked } else { SpanState::Lost }
+    if attempts.iter().any(waits) {
+        return SpanState::Parked;
+    }
+    // The step whose failure ended the run is the last thing before the gap.
+    let before = attempts.iter().filter(|row| row.completed_at.is_some_and(|at| at <= from));
+    let failed = before.max_by_key(|row| row.completed_at).is_some_and(|row| row.status == AttemptStatus::Failed);
+    if run.attempt > 1 && failed { SpanState::Failed } else { SpanState::Lost }
 }
 
 /// Returns whether a body was under way when a claim shows for the last time.
@@ -142,7 +148,7 @@ pub(super) fn marks(spans: &[RunSpan], attempts: &[StepAttempt]) -> Vec<Mark> {
         if span.state == SpanState::Lost {
             marks.push(Mark { at: span.from, kind: MarkKind::Crashed });
         }
-        if let (SpanState::Lost | SpanState::Parked, Some(at)) = (span.state, span.to) {
+        if let (SpanState::Lost | SpanState::Parked | SpanState::Failed, Some(at)) = (span.state, span.to) {
             marks.push(Mark { at, kind: MarkKind::Resumed });
         }
     }

@@ -113,6 +113,24 @@ fn a_crash_cuts_a_body_off() {
 }
 
 #[test]
+fn a_run_that_is_tried_again_has_lost_no_worker() {
+    let failed = |attempt, epoch, from, to| StepAttempt {
+        attempt,
+        status: AttemptStatus::Failed,
+        error: Some(StoredError::new(ErrorKind::Application, "no luck")),
+        ..step("a", epoch, from, Some(to))
+    };
+    let mut run = run(RunStatus::Failed, 2, Some(40));
+    let rows = [failed(1, 1, 2, 5), failed(2, 2, 39, 40)];
+    let timeline = Timeline::of(&run, &rows, at(99));
+    assert_eq!(marks(&timeline)[0].0, MarkKind::Crashed);
+    run.attempt = 2;
+    let timeline = Timeline::of(&run, &rows, at(99));
+    assert_eq!(spans(&timeline)[2], (SpanState::Failed, 5, Some(39)));
+    assert_eq!(marks(&timeline), [(MarkKind::Resumed, 39)]);
+}
+
+#[test]
 fn a_body_without_an_end_runs_or_was_cut_off() {
     let rows = [step("a", 1, 2, Some(5)), step("b", 1, 6, None)];
     let of = |status, epoch| Timeline::of(&run(status, epoch, None), &rows, at(30)).rows.pop().unwrap();
