@@ -1,6 +1,6 @@
 //! The code that `#[workflow]` generates.
 //!
-//! `tests/tests/macros` compiles such code, and `tests/ui/fail` shows the messages.
+//! `tests/tests/macros` compiles such code, and `ui/fail` shows the messages.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,7 +1,5 @@
-//! Code that the macros accept, with one module per topic, and code that they refuse (`ui/fail`).
-//!
-//! After a change of a message, run `TRYBUILD=overwrite cargo test -p workflow-tests --test macros`
-//! and read the difference.
+//! Code that the macros accept, with one module per topic. What they refuse stands in
+//! `workflow-macros/ui/fail`.
 
 mod arguments;
 // Public, because one of its cases checks the visibility of workflows.
@@ -14,12 +12,3 @@ mod results;
 mod scopes;
 mod step_errors;
 mod workers;
-
-/// Compares the messages about each file with the expected ones.
-///
-/// All files must fail to compile. Then `trybuild` only checks the dependencies. If one file had to
-/// pass, `trybuild` would build and link all dependencies once more.
-#[test]
-fn refused_code_gets_the_expected_messages() {
-    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
-}

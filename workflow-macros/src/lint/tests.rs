@@ -1,4 +1,4 @@
-//! Which code the rules refuse and which they accept. `tests/ui/fail` shows the messages in full.
+//! Which code the rules refuse and which they accept. `ui/fail` shows the messages in full.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,4 +1,4 @@
-//! Edge cases of the checks. `tests/ui/fail` shows the messages in full.
+//! Edge cases of the checks. `ui/fail` shows the messages in full.
 
 use super::options::{Key, MAX_BYTES, nearest, out_of_range};
 use super::*;

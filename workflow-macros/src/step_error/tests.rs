@@ -1,4 +1,4 @@
-//! The code that the derive generates. `tests/ui/fail` shows its messages.
+//! The code that the derive generates. `ui/fail` shows its messages.
 
 use proc_macro2::TokenStream;
 use quote::quote;

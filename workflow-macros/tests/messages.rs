@@ -1,0 +1,14 @@
+//! Code that the macros refuse, each file of `ui/fail` with the message that its author sees.
+//!
+//! After a change of a message, run `TRYBUILD=overwrite cargo test -p workflow-macros --test messages`
+//! and read the difference.
+
+/// Compares the messages about each file with the expected ones.
+///
+/// `trybuild` checks all dependencies of this crate once more, in a directory of its own. So the
+/// test stands here, where the SDK has no database. All files must fail to compile: if one had to
+/// pass, the dependencies would be built and linked, too.
+#[test]
+fn refused_code_gets_the_expected_messages() {
+    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
+}
