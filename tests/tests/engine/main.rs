@@ -35,6 +35,7 @@ mod interruption;
 mod observer;
 mod operate;
 mod operate_reads;
+mod order_notification;
 mod orders;
 mod parking;
 mod patch;
@@ -156,6 +157,10 @@ workflow_tests::cases! {
         a_listed_run_says_what_it_does_now,
         pages_lead_to_older_and_newer_runs,
         a_bad_request_for_a_list_says_what_is_wrong,
+    }
+    order_notification {
+        observers_learn_of_ordered_starts,
+        an_ordered_emission_whose_reply_was_lost_is_not_repeated,
     }
     orders {
         each_order_about_a_run_does_what_it_says,

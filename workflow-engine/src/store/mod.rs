@@ -120,7 +120,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Order within the batch: queues, limits, schedules, starts, forks, step attempts with their
     /// effects, crashes, signals, emissions, ends, parks, continues, retries, revivals, pauses,
     /// resumes, releases of unknown claims, starts with a single key, cancels, terminations,
-    /// expiries, deletions, calls of seats, claims; rows sorted by run id.
+    /// expiries, deletions, calls of seats, claims, audit rows; rows sorted by run id. A
+    /// [`Write::Audited`] has the place of the write in it.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
     /// Applying a batch again after a commit whose reply was lost is safe.
