@@ -48,7 +48,7 @@ async fn what_operators_read_is_bounded_by_indexes() -> TestResult {
     }
     // A table of which the server has no statistics yet may be sorted instead.
     let plan = explain(&fixture, &sql.count_runs, &["NULL", &number]).await?;
-    for index in ["workflow_runs_waiting", "workflow_runs_failed", "workflow_runs_due"] {
+    for index in ["workflow_runs_paused", "workflow_runs_failed", "workflow_runs_due"] {
         assert!(plan.contains(index), "{plan}");
     }
     check(&plan, 5 * AT_MOST)?;

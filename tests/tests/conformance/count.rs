@@ -23,8 +23,11 @@ fn waits(run: &Run) -> bool {
 }
 
 pub async fn counts_are_those_of_the_runs(fixture: Fixture) {
-    let runs = runs_of_every_kind(&fixture).await;
-    let now = fixture.now();
+    runs_of_every_kind(&fixture).await;
+    // A run that would be due if it were not paused.
+    let paused = fixture.started().await;
+    fixture.write(Write::Pause(paused)).await;
+    let (runs, now) = (fixture.runs().await, fixture.now());
     let is = |status: RunStatus| move |run: &Run| run.status == status;
     let expected = RunCounts {
         waiting: number(&runs, waits),

@@ -61,6 +61,7 @@ pub async fn pages_of_a_history_are_the_history(fixture: Fixture) {
             let after = found.last().map(HistoryPlace::of);
             let page = read(&fixture, run, HistoryRows::Delivered { after, limit }, ALL).await;
             let is_full = page.len() == limit as usize;
+            assert!(found.len() <= history.len(), "a page repeats rows");
             found.extend(page.into_iter().map(|row| row.row));
             if !is_full {
                 break;

@@ -131,6 +131,15 @@ fn a_run_that_is_tried_again_has_lost_no_worker() {
 }
 
 #[test]
+fn a_body_that_is_cut_off_beside_a_wait_shows_a_crash_and_no_park() {
+    let wait = row("go", StepKind::Signal, 1, 4, None);
+    let rows = [step("a", 1, 2, Some(4)), wait, step("b", 2, 4, Some(40))];
+    let timeline = Timeline::of(&run(RunStatus::Running, 2, None), &rows, at(41));
+    assert_eq!(spans(&timeline)[1..], [(Ran, 2, Some(4)), (Lost, 4, Some(40)), (Ran, 40, None)]);
+    assert_eq!(marks(&timeline)[0], (MarkKind::Crashed, 4));
+}
+
+#[test]
 fn a_body_without_an_end_runs_or_was_cut_off() {
     let rows = [step("a", 1, 2, Some(5)), step("b", 1, 6, None)];
     let of = |status, epoch| Timeline::of(&run(status, epoch, None), &rows, at(30)).rows.pop().unwrap();
