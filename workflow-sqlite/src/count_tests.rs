@@ -14,7 +14,7 @@ async fn what_operators_read_is_bounded_by_indexes() {
         (
             sql::COUNT_RUNS,
             &[
-                "SCAN workflow_runs USING COVERING INDEX workflow_runs_due",
+                "SCAN workflow_runs USING INDEX workflow_runs_due",
                 "SCAN workflow_runs USING INDEX workflow_runs_paused",
                 "SCAN workflow_runs USING COVERING INDEX workflow_runs_running",
                 "SCAN workflow_runs USING INDEX workflow_runs_failed",
