@@ -182,6 +182,7 @@ workflow_tests::cases! {
         counts_and_queues_are_read,
         workers_workflows_and_limits_are_read,
         schedules_and_approvals_are_read,
+        encoded_payloads_are_shown_to_a_client_with_the_key,
     }
     streams {
         a_client_follows_a_run_while_it_runs,

@@ -10,8 +10,11 @@ use workflow_sdk::operate::{
     OperateErrorCode, PayloadOf, RunDetail, SHOWN_BYTES, SpanState, TimelineRow,
 };
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Explanation, GateLimits, LimitRule, QueueLimits, RunId, Schedule, StepKind};
+use workflow_sdk::{
+    Encryption, EncryptionKey, Explanation, GateLimits, LimitRule, QueueLimits, RunId, Schedule, StepKind,
+};
 use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_worker::Worker;
 
 #[workflow]
 async fn double(ctx: &Ctx<Probe>, number: u64) -> Result<u64> {
@@ -342,4 +345,27 @@ pub async fn schedules_and_approvals_are_read(db: Live) {
     let unknown = db.client.operate().approvals(ListApprovals::new().run(RunId::generate())).await.unwrap_err();
     assert_eq!(unknown.code, OperateErrorCode::NotFound);
     worker.stop().await;
+}
+
+pub async fn encoded_payloads_are_shown_to_a_client_with_the_key(db: Live) {
+    let key = EncryptionKey::new("k1", [7; 32]).unwrap();
+    let knows = db.connect().codec(Encryption::new(key)).await.unwrap();
+    let worker = LocalWorker::start(Worker::new(knows.clone(), Probe::new()).register(double));
+    let run = knows.start(double, 21).await.unwrap();
+    run.result().await.unwrap();
+    worker.stop().await;
+    let output = async |client: &Client| {
+        let detail = client.operate().run(run.id()).await.unwrap();
+        let item = client.operate().history(ListHistory::new(run.id())).await.unwrap().items.remove(0);
+        let of = PayloadOf::Step { step: "double".into(), attempt: 1 };
+        let whole = client.operate().payload(run.id(), of).await.unwrap();
+        assert_eq!(item.output.as_ref(), Some(&whole));
+        [detail.output.unwrap(), whole]
+    };
+    for shown in output(&knows).await {
+        assert_eq!((shown.bytes, shown.json.unwrap().as_str()), (2, "42"));
+    }
+    for hidden in output(&db.client).await {
+        assert!(hidden.json.is_none() && hidden.unreadable.is_some_and(|why| why.contains("k1")));
+    }
 }

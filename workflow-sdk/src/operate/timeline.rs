@@ -116,7 +116,7 @@ pub enum SpanState {
     Queued,
     /// A worker drove the run.
     Ran,
-    /// The run waited without a worker: for an event, a time or the next attempt of a step.
+    /// The run waited without a worker: for an event, a time or a next attempt.
     Parked,
     /// The run had failed, and waited until it was tried again.
     Failed,
