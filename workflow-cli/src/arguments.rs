@@ -3,11 +3,19 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod approvals;
+mod audit;
+mod events;
+mod queues;
 mod runs;
-mod services;
+mod schedules;
 
+pub(crate) use approvals::{ApprovalsVerb, Decide};
+pub(crate) use audit::Audit;
+pub(crate) use events::EventsVerb;
+pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartRun};
-pub(crate) use services::{ApprovalsVerb, Audit, Decide, EventsVerb, LimitsVerb, QueuesVerb, SchedulesVerb, SetLimits};
+pub(crate) use schedules::SchedulesVerb;
 
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]

@@ -1,7 +1,7 @@
 //! Code that the macros refuse, each file of `ui/fail` with the message that its author sees.
 //!
-//! After a change of a message, run `TRYBUILD=overwrite cargo test -p workflow-macros --test messages`
-//! and read the difference.
+//! After a change of a message, run
+//! `TRYBUILD=overwrite cargo test -p workflow-macros --test messages` and read the difference.
 
 /// Compares the messages about each file with the expected ones.
 ///

@@ -47,7 +47,8 @@ pub async fn counts_are_those_of_the_runs(fixture: Fixture) {
     assert_eq!(fixture.store.run_counts(MANY).await.unwrap(), expected);
     let cut = fixture.store.run_counts(1).await.unwrap();
     assert_eq!((cut.waiting, cut.running, cut.ended, cut.due), (1, 1, 1, 1));
-    assert!(cut.pending + cut.parked == 1 && cut.failed <= 1);
+    // One run that is due or waits for a time, and one that is paused.
+    assert!((1..=2).contains(&(cut.pending + cut.parked)) && cut.failed <= 1);
 }
 
 pub async fn lanes_are_listed_without_their_gates(fixture: Fixture) {

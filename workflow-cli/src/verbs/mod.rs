@@ -1,4 +1,4 @@
-//! What each verb does.
+//! The verbs of the command line, each by the interface for operators.
 
 mod approvals;
 mod audit;

@@ -1,4 +1,4 @@
-//! Orders: what is to be changed, by whom and why.
+//! Orders: a change with its author and its reason.
 
 use workflow_sdk::operate::{Action, Done, Operate, Order};
 

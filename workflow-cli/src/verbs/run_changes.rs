@@ -14,7 +14,7 @@ use crate::{Exit, Failure};
 use super::order::order;
 use super::payload;
 
-/// What became of one run.
+/// One run with the outcome of its change.
 #[derive(Debug, Serialize)]
 struct Changed {
     run: RunId,

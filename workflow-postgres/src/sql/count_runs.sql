@@ -3,7 +3,7 @@
 -- runs.
 SELECT w.waiting, w.pending, w.parked, w.delayed, w.paused, w.stuck, g.running, g.running_paused, e.ended, e.failed, d.due
 FROM (
-    SELECT count(*) AS waiting,
+    SELECT LEAST(count(*), $2) AS waiting,
            count(*) FILTER (WHERE r.status = 'pending') AS pending,
            count(*) FILTER (WHERE r.status = 'parked') AS parked,
            count(*) FILTER (WHERE r.status = 'pending' AND r.available_at > {now}) AS delayed,

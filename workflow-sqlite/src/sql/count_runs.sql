@@ -2,7 +2,7 @@
 -- Guarantees: looks at ?1 entries of each of the partial indexes at most, and at ?1 lanes for due
 -- runs.
 SELECT * FROM (
-    SELECT count(*) AS waiting,
+    SELECT min(count(*), ?1) AS waiting,
         count(*) FILTER (WHERE r.status = 'pending') AS pending,
         count(*) FILTER (WHERE r.status = 'parked') AS parked,
         count(*) FILTER (WHERE r.status = 'pending' AND r.available_at > ?2) AS delayed,

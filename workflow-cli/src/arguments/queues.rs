@@ -3,33 +3,6 @@ use clap::{Args, Subcommand};
 use super::Author;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum ApprovalsVerb {
-    /// List what waits, the longest waiting first
-    List {
-        /// The largest number of approvals
-        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
-        limit: u32,
-    },
-    /// Approve
-    Approve(Decide),
-    /// Reject
-    Reject(Decide),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Decide {
-    /// The run: its id, or the beginning or end of the id
-    pub(crate) run: String,
-    /// The name of the approval
-    pub(crate) approval: String,
-    /// A note for the run
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) note: Option<String>,
-    #[command(flatten)]
-    pub(crate) author: Author,
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum QueuesVerb {
     /// List queues with their limits and runs
     List,
@@ -128,80 +101,4 @@ pub(crate) enum LimitsVerb {
         #[command(flatten)]
         author: Author,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SchedulesVerb {
-    /// List schedules
-    List {
-        /// The largest number of schedules
-        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
-        limit: u32,
-    },
-    /// Show a schedule and its next times
-    Show {
-        /// The schedule
-        schedule: String,
-    },
-    /// Keep a schedule from starting runs
-    Pause(OneSchedule),
-    /// Let a paused schedule start runs again
-    Resume(OneSchedule),
-    /// Start a run now
-    Trigger {
-        /// The schedule
-        schedule: String,
-        /// Another input, as JSON; @FILE reads a file, - the standard input
-        #[arg(long, short, value_name = "JSON")]
-        input: Option<String>,
-        #[command(flatten)]
-        author: Author,
-    },
-    /// Take back what was changed: what the code declares holds again
-    Revert(OneSchedule),
-    /// Delete a schedule
-    Delete(OneSchedule),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct OneSchedule {
-    /// The schedule
-    pub(crate) schedule: String,
-    #[command(flatten)]
-    pub(crate) author: Author,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum EventsVerb {
-    /// Deliver an event to every run that waits for it
-    Emit {
-        /// The name of the event
-        name: String,
-        /// The key of the event
-        key: String,
-        /// The payload as JSON; @FILE reads a file, - the standard input
-        #[arg(long, default_value = "null", value_name = "JSON")]
-        payload: String,
-        #[command(flatten)]
-        author: Author,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Audit {
-    /// Only changes whose verb begins so, as run. or queue.pause
-    #[arg(long, default_value = "", value_name = "PREFIX")]
-    pub(crate) verb: String,
-    /// Only changes of this target, as queue:mail
-    #[arg(long, value_name = "TARGET")]
-    pub(crate) target: Option<String>,
-    /// Only changes by this actor
-    #[arg(long, value_name = "NAME")]
-    pub(crate) by: Option<String>,
-    /// The largest number of changes
-    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
-    pub(crate) limit: u32,
-    /// Where to go on: the cursor that the page before ended with
-    #[arg(long, value_name = "CURSOR")]
-    pub(crate) cursor: Option<String>,
 }
