@@ -38,8 +38,8 @@ async fn what_operators_read_is_bounded_by_indexes() -> TestResult {
             (&sql.count_seats, &["'llm'", &number], 50),
             (&sql.list_gates, &["'default'", "NULL", "50", &number], 50),
             (&sql.list_lanes, &[&number], 50),
-            (&sql.read_history_page, history, 300),
-            (&sql.read_steps_begun, &[&run, "0", "20", "65536"], 300),
+            (&sql.read_history_page, history, 400),
+            (&sql.read_steps_begun, &[&run, "0", "20", "65536"], 400),
             (&sql.read_open_steps, &[&run, "20", "65536"], 500),
             (&sql.read_history_row, &[&run, "'step 7'", "1", "65536"], 10),
         ] {

@@ -1,6 +1,8 @@
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::{Instant, sleep};
 
 use super::*;
 
@@ -76,6 +78,38 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// # }
     /// ```
     async fn run(&self, run: RunId) -> Result<RunDetail, OperateError>;
+
+    /// Waits until a run has ended, for at most this long, and reads it. A run that has not ended
+    /// by then is returned as it is. Errors and cancel safety are those of [`Operate::run`].
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?;
+    /// run.cancel().await?;
+    /// let ended = client.operate().ended(run.id(), Duration::from_secs(30)).await?;
+    /// assert_eq!(ended.summary.status, RunStatus::Canceled);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn ended(&self, run: RunId, wait: Duration) -> Result<RunDetail, OperateError> {
+        const SHORTEST: Duration = Duration::from_millis(20);
+        const LONGEST: Duration = Duration::from_secs(1);
+        let begun = Instant::now();
+        let mut pause = SHORTEST;
+        loop {
+            let detail = self.run(run).await?;
+            let left = wait.saturating_sub(begun.elapsed());
+            if detail.summary.status.is_terminal() || left.is_zero() {
+                return Ok(detail);
+            }
+            sleep(pause.min(left)).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
 
     /// Reads one payload of a run as a whole, whatever its size.
     ///

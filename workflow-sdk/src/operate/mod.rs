@@ -47,5 +47,5 @@ pub use run::RunDetail;
 pub use schedules::{ListSchedules, SchedulePage, ScheduleView, UnreadableView};
 pub use timeline::{Bar, BarState, ListTimeline, Mark, MarkKind, RunSpan, SpanState, Timeline, TimelineRow};
 pub use workers::{VersionView, WorkerView, WorkflowView};
-pub use workflow_engine::model::{AuditId, ErrorSummary, RunId, RunNow, RunSummary};
+pub use workflow_engine::model::{AuditId, ErrorSummary, Retention, RunId, RunNow, RunSummary};
 pub use workflow_engine::store::{Direction, SCAN_BUDGET};

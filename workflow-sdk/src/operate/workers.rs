@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use workflow_engine::model::{Lane, Timestamp, WorkerId};
+use workflow_engine::model::{Lane, Retention, Timestamp, WorkerId};
 use workflow_engine::store::WorkerRecord;
 
 use crate::Client;
@@ -25,6 +25,9 @@ pub struct WorkerView {
     pub live: bool,
     /// The lanes that it serves.
     pub lanes: Vec<Lane>,
+    /// How long it keeps ended runs, per workflow. Empty: it deletes none. `None`: a later release
+    /// declares it in a way that this one does not understand, so no worker deletes any.
+    pub retention: Option<Retention>,
     /// The runs that it has claimed. Beside [`at_least`](Count::at_least), more runs are running
     /// than were looked at, and any of the others may be its own.
     pub runs: Count,
@@ -65,9 +68,9 @@ pub(super) async fn workers(client: &Client) -> Result<Vec<WorkerView>, OperateE
     let is_cut = held.runs >= AT_MOST;
     let runs: BTreeMap<WorkerId, u32> = held.by_worker.into_iter().collect();
     let view = |record: WorkerRecord| {
-        let WorkerRecord { id, lanes, started_at, live, .. } = record;
+        let WorkerRecord { id, lanes, started_at, live, retention } = record;
         let runs = Count::of(runs.get(&id).copied().unwrap_or_default());
-        WorkerView { id, started_at, live, lanes, runs: Count { at_least: is_cut, ..runs } }
+        WorkerView { id, started_at, live, lanes, retention, runs: Count { at_least: is_cut, ..runs } }
     };
     Ok(records.into_iter().map(view).collect())
 }

@@ -39,7 +39,7 @@ pub(super) fn claims(run: &Run, attempts: &[StepAttempt], is_window: bool) -> Ve
     let mut begun: Vec<&StepAttempt> = attempts.iter().collect();
     begun.sort_by_key(|row| row.started_at);
     for row in begun {
-        add_beginning(&mut claims, row);
+        add_beginning(&mut claims, row, follows_an_end(attempts, row));
     }
     claims
 }
@@ -62,7 +62,18 @@ fn sure_claims(attempts: &[StepAttempt]) -> Vec<ClaimSpan> {
     claims
 }
 
-fn add_beginning(claims: &mut Vec<ClaimSpan>, row: &StepAttempt) {
+/// Returns whether the attempt before this one was the last of its run, so that only a retry of the
+/// run, and thus another claim, can have begun this one.
+fn follows_an_end(attempts: &[StepAttempt], row: &StepAttempt) -> bool {
+    let is_before = |other: &&StepAttempt| other.step_key == row.step_key && other.attempt + 1 == row.attempt;
+    let ended_its_run = |other: &StepAttempt| {
+        other.status == AttemptStatus::Failed
+            && other.error.as_ref().is_some_and(|error| error.next_attempt_at.is_none())
+    };
+    has_body(row.kind) && attempts.iter().find(is_before).is_some_and(ended_its_run)
+}
+
+fn add_beginning(claims: &mut Vec<ClaimSpan>, row: &StepAttempt, is_of_another_claim: bool) {
     let at = row.started_at;
     let behind = claims.partition_point(|claim| claim.from <= at);
     let Some(before) = behind.checked_sub(1).and_then(|place| claims.get_mut(place)) else {
@@ -72,7 +83,7 @@ fn add_beginning(claims: &mut Vec<ClaimSpan>, row: &StepAttempt) {
         }
         return;
     };
-    if row.epoch <= before.epoch || at <= before.to + SOON {
+    if row.epoch <= before.epoch || at <= before.to + SOON && !is_of_another_claim {
         before.to = before.to.max(at);
         return;
     }

@@ -128,6 +128,10 @@ fn a_run_that_is_tried_again_has_lost_no_worker() {
     let timeline = Timeline::of(&run, &rows, at(99));
     assert_eq!(spans(&timeline)[2], (SpanState::Failed, 5, Some(39)));
     assert_eq!(marks(&timeline), [(MarkKind::Resumed, 39)]);
+    // At once: the second attempt is not one that a crash has cut off.
+    let rows = [failed(1, 1, 2, 5), failed(2, 2, 6, 8)];
+    run.completed_at = Some(at(8));
+    assert_eq!(marks(&Timeline::of(&run, &rows, at(99))), [(MarkKind::Resumed, 6)]);
 }
 
 #[test]
