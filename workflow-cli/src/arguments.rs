@@ -19,7 +19,7 @@ pub(crate) use schedules::SchedulesVerb;
 
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]
-#[command(name = "workflow", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(version, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 4 not found, 5 the run failed, \
                         6 the run was canceled, 7 waited too long, 8 partly done, 9 database not reachable or \
                         not migrated, 130 interrupted.")]
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: Option<Verb>,
 }
 
 #[derive(Debug, Args)]
@@ -80,7 +80,7 @@ pub(crate) enum When {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Start, find, show and change runs
-    #[command(subcommand, visible_alias = "run")]
+    #[command(subcommand)]
     Runs(RunsVerb),
     /// Count the runs of each state
     Counts,
@@ -105,6 +105,18 @@ pub(crate) enum Verb {
     Workflows,
     /// List what operators have changed, newest first
     Audit(Audit),
+    /// Look for faults, each with the way out
+    Doctor,
+    /// Kill a worker in the middle of a step, and see the run go on
+    Demo(Demo),
+    /// Run the worker of this program
+    Run(RunWorker),
+    /// Replay unfinished runs under the code of this program, before a deploy
+    Preflight {
+        /// Let warnings count, too
+        #[arg(long)]
+        strict: bool,
+    },
     /// Create the tables in a database, or bring them up to date
     Migrate,
     /// Print a script that completes commands in a shell
@@ -112,6 +124,34 @@ pub(crate) enum Verb {
         /// The shell
         shell: Shell,
     },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Log {
+    #[default]
+    Text,
+    Json,
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Be the worker process of the demonstration in this directory
+    #[arg(long, hide = true, value_name = "DIRECTORY")]
+    pub(crate) worker: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct RunWorker {
+    /// How many runs to drive at once, in place of what the code says
+    #[arg(long, value_name = "RUNS")]
+    pub(crate) concurrency: Option<u32>,
+    /// The form of the log on the standard error; RUST_LOG says how much of it
+    #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
+    pub(crate) log: Log,
+    /// Refuse a database whose tables are missing or old, in place of migrating it
+    #[arg(long)]
+    pub(crate) no_migrate: bool,
 }
 
 /// The author and the reason of a change, for the audit log.

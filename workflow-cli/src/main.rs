@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    workflow_cli::main()
+    workflow_cli::kit("workflow").main()
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use workflow_sdk::Client;
+use workflow_sdk::{Client, Connect};
 
 use crate::Failure;
 use crate::arguments::Global;
@@ -25,20 +25,33 @@ fn url(global: &Global) -> Result<String, Failure> {
     if is_url && !Path::new(to).exists() { Ok(to.to_owned()) } else { Ok(format!("sqlite://{to}")) }
 }
 
-/// Connects, and changes nothing: a database without tables is refused.
-pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
-    open(global, false).await.map_err(|failure| match failure.help {
-        None => failure.help("check --to; `workflow migrate` creates the tables of a new database"),
-        Some(_) => failure,
-    })
+/// The database of a command, and how to connect to it.
+pub(crate) struct Target {
+    global: Global,
+    options: Box<dyn FnOnce(Connect) -> Connect>,
 }
 
-/// Connects, and brings the tables up to date.
-pub(crate) async fn migrate(global: &Global) -> Result<Client, Failure> {
-    open(global, true).await
-}
+impl Target {
+    pub(crate) fn new(global: Global, options: Box<dyn FnOnce(Connect) -> Connect>) -> Self {
+        Self { global, options }
+    }
 
-async fn open(global: &Global, migrate: bool) -> Result<Client, Failure> {
-    let connect = Client::connect(url(global)?).schema(&global.schema).migrate(migrate).pool_size(2);
-    Ok(connect.timeout(global.timeout).call_timeout(global.timeout).await?)
+    /// Connects, and changes nothing: a database without tables is refused.
+    pub(crate) async fn connect(self) -> Result<Client, Failure> {
+        self.open(false).await.map_err(|failure| match failure.help {
+            None => failure.help("check --to; the verb `migrate` creates the tables of a new database"),
+            Some(_) => failure,
+        })
+    }
+
+    /// Connects, and brings the tables up to date.
+    pub(crate) async fn migrate(self) -> Result<Client, Failure> {
+        self.open(true).await
+    }
+
+    async fn open(self, migrate: bool) -> Result<Client, Failure> {
+        let Self { global, options } = self;
+        let connect = options(Client::connect(url(&global)?)).schema(&global.schema).migrate(migrate);
+        Ok(connect.timeout(global.timeout).call_timeout(global.timeout).await?)
+    }
 }

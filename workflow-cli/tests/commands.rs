@@ -100,6 +100,7 @@ fn assert_snapshot(name: &str, text: &str) {
     settings.add_filter(r"\d\d:\d\d:\d\d", "[time]");
     settings.add_filter(r"\d+(\.\d+)? (ms|s)\b", "[span]");
     settings.add_filter(r#"("\w*(at|since|until)": )\d+"#, "$1[time]");
+    settings.add_filter(r"[=:x.>~█░×·▒╌]{3,}", "[bars]");
     settings.add_filter(r" +", " ");
     settings.add_filter(r" \n", "\n");
     settings.set_prepend_module_to_snapshot(false);
@@ -245,6 +246,10 @@ fn change_the_rest(shell: &Shell) {
     shell.check(&["schedules", "show", "nightly"], 4, "", "nightly");
     shell.check(&["events", "emit", "shipped", "order-1", "--payload", "{}"], 0, "no run waits", "");
     shell.check(&["events", "emit", "shipped", "order-1", "--payload", "{"], 2, "", "not JSON");
+    shell.check(&["doctor"], 0, "no worker deletes ended runs", "");
+    shell.check(&["doctor", "--json"], 0, "\"level\": \"warn\"", "");
+    shell.check(&["run"], 2, "", "has no worker");
+    shell.check(&["preflight"], 2, "", "workflow_cli::kit");
     shell.check(&["workers"], 0, "live", "");
     shell.check(&["workflows"], 0, "doubled", "");
     shell.check(&["counts"], 0, "failed", "");
@@ -303,6 +308,23 @@ fn help_and_completions_are_printed() {
     says(&["runs", "cancel", "--help"], "--where");
     says(&["completions", "bash"], "_workflow()");
     says(&["completions", "zsh"], "#compdef workflow");
+}
+
+#[test]
+fn the_demonstration_kills_a_worker_and_the_run_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = program(&["demo"]).env("TMPDIR", directory.path()).output().unwrap();
+    check(&["demo"], &output, 0, "", "SIGKILL, in the middle of ship");
+    let told = String::from_utf8(output.stderr).unwrap();
+    for line in [
+        "reserve   begun 1, ended 1",
+        "charge    begun 1, ended 1",
+        "ship      begun 2, ended 1, 1 cut off by the kill",
+        "notify    begun 1, ended 1",
+        "is on its way",
+    ] {
+        assert!(told.contains(line), "not {line:?} in {told}");
+    }
 }
 
 /// The program ends quietly if its reader does, as `head` does.

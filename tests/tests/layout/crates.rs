@@ -15,7 +15,7 @@ const BELOW: [(&str, &[&str]); 8] = [
     ("workflow-sdk", &["workflow-engine", "workflow-macros", "workflow-postgres", "workflow-sqlite"]),
     ("workflow-worker", &["workflow-engine", "workflow-sdk"]),
     ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
-    ("workflow-cli", &["workflow-sdk"]),
+    ("workflow-cli", &["workflow-sdk", "workflow-worker"]),
 ];
 
 /// The crates of the workspace that a manifest depends on outside of tests.

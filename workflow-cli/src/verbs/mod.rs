@@ -3,6 +3,7 @@
 mod approvals;
 mod audit;
 mod counts;
+mod doctor;
 mod events;
 mod limits;
 mod order;
@@ -19,26 +20,28 @@ mod timeline;
 mod workers;
 mod workflows;
 
-use clap::CommandFactory;
+use clap::Command;
 
-use crate::arguments::{Arguments, RunsVerb, Verb};
+use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
-use crate::{Exit, Failure, target};
+use crate::target::Target;
+use crate::{Exit, Failure};
 
 /// Runs a command.
-pub(crate) async fn run(Arguments { global, verb }: Arguments, output: &Output) -> Result<Exit, Failure> {
+pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
     if let Verb::Completions { shell } = verb {
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Arguments::command(), "workflow", &mut script);
+        let name = command.get_name().to_owned();
+        clap_complete::generate(shell, &mut command, name, &mut script);
         output.line(String::from_utf8_lossy(&script).trim_end())?;
         return Ok(Exit::Ok);
     }
     if matches!(verb, Verb::Migrate) {
-        target::migrate(&global).await?;
+        target.migrate().await?;
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
     }
-    let client = target::connect(&global).await?;
+    let client = target.connect().await?;
     let operate = client.operate();
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
@@ -63,6 +66,9 @@ pub(crate) async fn run(Arguments { global, verb }: Arguments, output: &Output) 
         Verb::Workers => workers::list(operate, output).await,
         Verb::Workflows => workflows::list(operate, output).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
-        Verb::Migrate | Verb::Completions { .. } => Ok(Exit::Ok),
+        Verb::Doctor => doctor::examine(operate, output).await,
+        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Run(_) | Verb::Preflight { .. } => {
+            Ok(Exit::Ok)
+        }
     }
 }

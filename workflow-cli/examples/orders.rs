@@ -1,0 +1,24 @@
+//! A program of an application: `orders run` works, and the other verbs operate it.
+//!
+//! `cargo run -p workflow-cli --example orders -- --help`
+
+use std::process::ExitCode;
+
+use workflow_sdk::prelude::*;
+use workflow_worker::{Retain, Worker};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[workflow]
+async fn checkout(ctx: &Ctx, order: u64) -> Result<String> {
+    let parcel = ctx.step("pack", async || ok(format!("parcel {order}"))).await?;
+    ctx.sleep(Duration::from_millis(10)).await?;
+    ctx.step("ship", async || ok(format!("{parcel} is on its way"))).await
+}
+
+fn main() -> ExitCode {
+    workflow_cli::kit("orders")
+        .database("sqlite://orders.db")
+        .worker(async |client| Ok(Worker::new(client, ()).register(checkout).retain(Retain::all(30 * DAY))))
+        .main()
+}

@@ -1,0 +1,180 @@
+//! A program of the application's own: its worker, and every verb of the command line.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+use futures::future::LocalBoxFuture;
+use workflow_sdk::{BoxError, Client, Connect};
+use workflow_worker::Worker;
+
+use crate::arguments::{Arguments, RunWorker, Verb};
+use crate::output::Output;
+use crate::serving::{Served, preflight, serve};
+use crate::target::Target;
+use crate::{Exit, Failure, demo, verbs};
+
+type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
+
+type SetOptions = Box<dyn FnOnce(Connect) -> Connect>;
+
+/// Makes one program of a worker and the command line. See [`kit`].
+#[must_use = "nothing happens before `main` or `run`"]
+pub struct Kit {
+    name: String,
+    database: Option<String>,
+    options: SetOptions,
+    worker: Option<MakeWorker>,
+}
+
+/// Begins a program of this name that has all verbs of the command line. With [`Kit::worker`], it
+/// also has the verbs that need the application's code: `run`, which is the default, and
+/// `preflight`.
+///
+/// ```no_run
+/// // no_run: it reads the arguments of the process.
+/// use workflow_sdk::prelude::*;
+/// use workflow_worker::Worker;
+///
+/// #[workflow]
+/// async fn checkout(ctx: &Ctx, order: u64) -> Result<u64> {
+///     ok(order)
+/// }
+///
+/// fn main() -> std::process::ExitCode {
+///     workflow_cli::kit("orders")
+///         .database("sqlite://orders.db")
+///         .worker(async |client| Ok(Worker::new(client, ()).register(checkout)))
+///         .main()
+/// }
+/// ```
+pub fn kit(name: impl Into<String>) -> Kit {
+    Kit { name: name.into(), database: None, options: Box::new(|connect| connect), worker: None }
+}
+
+impl Kit {
+    /// Sets the database that is used if neither `--to` nor `WORKFLOW_DATABASE_URL` names one.
+    /// Default: none.
+    pub fn database(mut self, url: impl Into<String>) -> Self {
+        self.database = Some(url.into());
+        self
+    }
+
+    /// Sets options of the connection, such as the codec of an application that encrypts its
+    /// payloads. The worker and every other verb use them. Default: none but those of the command
+    /// line.
+    ///
+    /// ```no_run
+    /// // no_run: it reads the arguments of the process.
+    /// let kit = workflow_cli::kit("orders").connect(|connect| connect.payload_limit(64 * 1024));
+    /// let exit = kit.main();
+    /// ```
+    pub fn connect(mut self, options: impl FnOnce(Connect) -> Connect + 'static) -> Self {
+        self.options = Box::new(options);
+        self
+    }
+
+    /// Sets the function that makes the worker. `run` and `preflight` call it with a connected
+    /// client; the other verbs do not call it.
+    ///
+    /// # Errors
+    /// An error of the function is shown, and the program exits with code 1.
+    pub fn worker<S, F>(mut self, make: F) -> Self
+    where
+        S: Send + Sync + 'static,
+        F: AsyncFnOnce(Client) -> Result<Worker<S>, BoxError> + 'static,
+    {
+        self.worker =
+            Some(Box::new(move |client| Box::pin(async move { Ok(Box::new(make(client).await?) as Box<dyn Served>) })));
+        self
+    }
+
+    /// Runs the program with the arguments of this process, and returns its exit code: see
+    /// [`Exit`].
+    #[must_use]
+    pub fn main(self) -> ExitCode {
+        self.run(std::env::args_os()).into()
+    }
+
+    /// Runs the program with these arguments; the first is the name under which it was called.
+    /// Writes to the standard output and the standard error of the process.
+    pub fn run(self, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Exit {
+        let command = Arguments::command().name(self.name.clone()).bin_name(self.name.clone());
+        let parsed = command.clone().try_get_matches_from(arguments);
+        let parsed = parsed.and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+        let mut arguments = match parsed {
+            Ok(arguments) => arguments,
+            Err(refused) => {
+                // A closed standard error leaves nothing to say.
+                let _ = refused.print();
+                return if refused.use_stderr() { Exit::Usage } else { Exit::Ok };
+            }
+        };
+        if arguments.global.to.is_none() {
+            arguments.global.to = self.database;
+        }
+        let output = Output::new(&arguments.global);
+        let verb = arguments.verb.take();
+        let target = Target::new(arguments.global, self.options);
+        let done = match (verb, self.worker) {
+            (Some(Verb::Run(run)), Some(make)) => serve_with(target, run, make),
+            (None, Some(make)) => serve_with(target, RunWorker::default(), make),
+            (Some(Verb::Preflight { strict }), Some(make)) => block_on(async {
+                let client = target.connect().await?;
+                preflight(make(client).await.map_err(refused)?, strict, &output).await
+            }),
+            (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
+            (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
+                format!("{} has no workflows, so it has no worker", self.name),
+                "workflow_cli::kit puts the verbs of the command line into your own program",
+            )),
+            (None, None) => {
+                output.note(command.clone().render_help().to_string());
+                return Exit::Usage;
+            }
+            (Some(verb), _) => block_on(interruptible(verbs::run(target, verb, command, &output))),
+        };
+        done.unwrap_or_else(|failure| output.fail(failure))
+    }
+}
+
+impl fmt::Debug for Kit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kit").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn refused(error: BoxError) -> Failure {
+    Failure::new(Exit::Error, format!("the worker was not made: {error}"))
+}
+
+fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(cannot_begin)?.block_on(async {
+        let client = if run.no_migrate { target.connect().await? } else { target.migrate().await? };
+        serve(make(client).await.map_err(refused)?, run).await
+    })
+}
+
+/// Runs a command on this thread.
+fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(cannot_begin)?.block_on(command)
+}
+
+fn cannot_begin(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Error, format!("cannot begin: {error}"))
+}
+
+/// Lets the keyboard interrupt a command.
+async fn interruptible(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    tokio::select! {
+        biased;
+        done = command => done,
+        interrupted = tokio::signal::ctrl_c() => match interrupted {
+            Ok(()) => Ok(Exit::Interrupted),
+            Err(error) => Err(Failure::new(Exit::Error, format!("cannot listen for signals: {error}"))),
+        },
+    }
+}

@@ -1,0 +1,65 @@
+//! The worker of a program: its log, its end, and its preflight.
+
+use std::io;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use tracing_subscriber::EnvFilter;
+use workflow_worker::{PreflightReport, Worker, WorkerError};
+
+use crate::arguments::{Log, RunWorker};
+use crate::output::Output;
+use crate::{Exit, Failure};
+
+/// A worker whatever its state.
+pub(crate) trait Served {
+    fn with_concurrency(self: Box<Self>, runs: u32) -> Box<dyn Served>;
+    fn run(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>>;
+    fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>>;
+}
+
+impl<S: Send + Sync + 'static> Served for Worker<S> {
+    fn with_concurrency(self: Box<Self>, runs: u32) -> Box<dyn Served> {
+        Box::new(self.concurrency(runs))
+    }
+
+    fn run(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>> {
+        Worker::run(*self).boxed_local()
+    }
+
+    fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>> {
+        Worker::preflight(self).boxed_local()
+    }
+}
+
+/// Works until SIGTERM or SIGINT, then lets running steps end and gives every run back.
+pub(crate) async fn serve(mut worker: Box<dyn Served>, run: RunWorker) -> Result<Exit, Failure> {
+    begin_log(run.log);
+    if let Some(runs) = run.concurrency {
+        worker = worker.with_concurrency(runs);
+    }
+    worker.run().await.map_err(|error| Failure::new(Exit::Error, format!("the worker ended: {error}")))?;
+    Ok(Exit::Ok)
+}
+
+/// Writes the log to the standard error, unless the program has a subscriber already. Shows
+/// workers, failures and everything that needs attention; `RUST_LOG` shows more or less.
+fn begin_log(log: Log) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // A program that has its own subscriber keeps it.
+    let _ = match log {
+        Log::Text => lines.try_init(),
+        Log::Json => lines.json().try_init(),
+        Log::Off => Ok(()),
+    };
+}
+
+/// Replays the unfinished runs under this code and prints what would happen to them.
+pub(crate) async fn preflight(worker: Box<dyn Served>, strict: bool, output: &Output) -> Result<Exit, Failure> {
+    let failed = |error: WorkerError| Failure::new(Exit::Error, format!("the preflight failed: {error}"));
+    let report = worker.preflight().await.map_err(failed)?;
+    let report = if strict { report.strict() } else { report };
+    output.line(report.to_string().trim_end())?;
+    Ok(if report.is_clean() { Exit::Ok } else { Exit::Error })
+}

@@ -1,0 +1,276 @@
+//! Looks for faults that an operator can mend.
+
+use std::time::Duration;
+
+use comfy_table::{Cell, Color};
+use serde::Serialize;
+use workflow_sdk::operate::{
+    Counts, LimitView, ListSchedules, Operate, QueueView, SchedulePage, WorkerView, WorkflowView,
+};
+use workflow_sdk::{PauseCause, Timestamp};
+
+use crate::clock::span;
+use crate::output::{Output, Rows};
+use crate::{Exit, Failure};
+
+use super::counts::shown;
+
+/// How long a run may be due before that is a fault, although a worker serves its queue.
+const LATE: Duration = Duration::from_secs(300);
+
+/// The schedules that are looked at.
+const SCHEDULES: u32 = 500;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Ok,
+    Warn,
+    Bad,
+}
+
+/// One fact, and what to do about it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Finding {
+    level: Level,
+    fact: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn ok(fact: impl Into<String>) -> Self {
+        Self { level: Level::Ok, fact: fact.into(), fix: None }
+    }
+
+    fn warn(fact: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level: Level::Warn, fact: fact.into(), fix: Some(fix.into()) }
+    }
+
+    fn bad(fact: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level: Level::Bad, fact: fact.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// The answers of the database.
+struct Facts {
+    counts: Counts,
+    workers: Vec<WorkerView>,
+    workflows: Vec<WorkflowView>,
+    queues: Vec<QueueView>,
+    limits: Vec<LimitView>,
+    schedules: SchedulePage,
+}
+
+pub(super) async fn examine(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
+    let facts = Facts {
+        counts: operate.counts().await?,
+        workers: operate.workers().await?,
+        workflows: operate.workflows().await?,
+        queues: operate.queues().await?,
+        limits: operate.limits().await?,
+        schedules: operate.schedules(ListSchedules::new().limit(SCHEDULES)).await?,
+    };
+    let findings = diagnose(&facts, output.clock().now());
+    output.list(&findings, &findings, |finding| finding.fact.clone(), |_| table(&findings))?;
+    let is_bad = findings.iter().any(|finding| finding.level == Level::Bad);
+    Ok(if is_bad { Exit::Error } else { Exit::Ok })
+}
+
+fn table(findings: &[Finding]) -> Rows {
+    let mut rows = Rows::new(&["", "FOUND", "WHAT TO DO"]);
+    for finding in findings {
+        let level = match finding.level {
+            Level::Ok => Cell::new("ok").fg(Color::Green),
+            Level::Warn => Cell::new("warn").fg(Color::Yellow),
+            Level::Bad => Cell::new("bad").fg(Color::Red),
+        };
+        rows.push(vec![level, Cell::new(&finding.fact), Cell::new(finding.fix.as_deref().unwrap_or_default())]);
+    }
+    rows
+}
+
+fn diagnose(facts: &Facts, now: Timestamp) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    workers(facts, &mut findings);
+    unserved(facts, &mut findings);
+    stuck(facts, &mut findings);
+    queues(facts, now, &mut findings);
+    limits(facts, &mut findings);
+    schedules(facts, &mut findings);
+    findings
+}
+
+fn workers(Facts { workers, counts, .. }: &Facts, findings: &mut Vec<Finding>) {
+    let live = workers.iter().filter(|worker| worker.live).count();
+    let due = counts.due.runs;
+    findings.push(match (live, due) {
+        (0, 0) => Finding::warn("no worker lives", "start one before runs are due"),
+        (0, _) => Finding::bad(format!("no worker lives, and {} runs are due", shown(counts.due)), "start a worker"),
+        (1, _) => Finding::ok("1 worker lives"),
+        (live, _) => Finding::ok(format!("{live} workers live")),
+    });
+    let dead = workers.len() - live;
+    if dead > 0 {
+        let fix = if live > 0 { "a living worker takes over their runs within seconds" } else { "start a worker" };
+        findings.push(Finding::warn(format!("{dead} workers have died and hold runs"), fix));
+    }
+    let kept = workers
+        .iter()
+        .filter(|worker| worker.live && worker.retention.as_ref().is_some_and(|all| all.is_empty()))
+        .count();
+    if live > 0 && kept == live {
+        findings.push(Finding::warn(
+            "no worker deletes ended runs, so the tables grow for ever",
+            "declare a retention: Worker::retain",
+        ));
+    }
+}
+
+fn unserved(Facts { workflows, .. }: &Facts, findings: &mut Vec<Finding>) {
+    const MOST: usize = 10;
+    let lanes = workflows.iter().flat_map(|workflow| workflow.versions.iter().map(move |version| (workflow, version)));
+    let unserved: Vec<_> = lanes.filter(|(_, version)| version.unserved).collect();
+    for (workflow, version) in unserved.iter().take(MOST) {
+        let (name, version, queue) = (&workflow.name, &version.version, &version.queue);
+        findings.push(Finding::bad(
+            format!("runs of {name} version {version} in queue {queue} are due, and no worker serves them"),
+            "deploy a worker that registers this version and serves the queue",
+        ));
+    }
+    if unserved.len() > MOST {
+        let more = unserved.len() - MOST;
+        findings.push(Finding::bad(format!("{more} more versions have due runs and no worker"), "workflow workflows"));
+    }
+    if unserved.is_empty() {
+        findings.push(Finding::ok("every due run has a worker that serves it"));
+    }
+}
+
+fn stuck(Facts { counts, .. }: &Facts, findings: &mut Vec<Finding>) {
+    if counts.stuck.runs > 0 {
+        findings.push(Finding::bad(
+            format!("{} runs are stuck: their histories do not fit the code", shown(counts.stuck)),
+            "workflow runs list is:stuck; deploy code that fits, or fork the runs",
+        ));
+    }
+    if counts.paused.runs > 0 {
+        let fact = format!("{} runs are paused", shown(counts.paused));
+        findings.push(Finding::warn(fact, "workflow runs list is:paused; resume those that should go on"));
+    }
+}
+
+fn queues(Facts { queues, .. }: &Facts, now: Timestamp, findings: &mut Vec<Finding>) {
+    for queue in queues {
+        let name = &queue.name;
+        if let Some(pause) = &queue.pause {
+            if queue.waiting.runs > 0 {
+                let fact = format!("queue {name} is paused ({}), and {} runs wait", pause.reason, shown(queue.waiting));
+                findings.push(Finding::warn(fact, format!("workflow queues resume {name}")));
+            }
+            continue;
+        }
+        if queue.limits.concurrency == Some(0) {
+            let fact = format!("the limit of queue {name} is 0, so none of its runs go on");
+            findings.push(Finding::warn(fact, format!("workflow queues limit {name} --concurrency NUMBER")));
+            continue;
+        }
+        let late = queue.oldest_due.map(|due| now.since(due)).filter(|late| *late > LATE && queue.workers > 0);
+        if let Some(late) = late {
+            findings.push(Finding::bad(
+                format!("the oldest due run of queue {name} waits for {}", span(late)),
+                "add workers or raise their concurrency; workflow runs explain says what holds a run back",
+            ));
+        }
+    }
+}
+
+fn limits(Facts { limits, .. }: &Facts, findings: &mut Vec<Finding>) {
+    for limit in limits {
+        let name = &limit.name;
+        if let Some(reason) = &limit.not_understood {
+            let fact = format!("limit {name} is not understood: {reason}");
+            findings.push(Finding::bad(fact, format!("workflow limits set {name} or deploy the later release")));
+        } else if limit.rule.is_some_and(|rule| rule.concurrency == Some(0)) && limit.waiting.runs > 0 {
+            let fact = format!("limit {name} is 0, and {} steps wait", shown(limit.waiting));
+            findings.push(Finding::warn(fact, format!("workflow limits set {name} --concurrency NUMBER")));
+        }
+    }
+}
+
+fn schedules(Facts { schedules, .. }: &Facts, findings: &mut Vec<Finding>) {
+    for schedule in &schedules.unreadable {
+        let fact = format!("schedule {} is not understood: {}", schedule.name, schedule.reason);
+        findings.push(Finding::bad(fact, "deploy the release that wrote it, or a later one"));
+    }
+    for schedule in &schedules.items {
+        let Some(pause) = &schedule.state.paused else { continue };
+        if pause.cause != PauseCause::Operator {
+            let fact = format!("schedule {} is paused: {}", schedule.name, pause.reason);
+            findings.push(Finding::warn(fact, format!("workflow schedules show {}", schedule.name)));
+        }
+    }
+    if schedules.next.is_some() {
+        findings.push(Finding::warn(
+            format!("only the first {SCHEDULES} schedules were looked at"),
+            "workflow schedules list",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        let nothing = r#"{"runs":0,"at_least":false}"#;
+        let states = ["pending", "due", "delayed", "running", "parked", "paused", "stuck", "failed", "canceled"];
+        let counts = states.map(|state| format!("\"{state}\":{nothing}")).join(",");
+        Facts {
+            counts: serde_json::from_str(&format!("{{{counts}}}")).unwrap_or_else(|error| panic!("{error}")),
+            workers: Vec::new(),
+            workflows: Vec::new(),
+            queues: Vec::new(),
+            limits: Vec::new(),
+            schedules: serde_json::from_str(r#"{"items":[]}"#).unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+
+    fn queue(rest: &str) -> QueueView {
+        let text = format!(
+            r#"{{"name":"mail","limits":{{}},"has_gates":false,"running":{{"runs":0,"at_least":false}},
+                "waiting":{{"runs":7,"at_least":true}},"workers":1{rest}}}"#
+        );
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn found(facts: &Facts, level: Level) -> Vec<String> {
+        let findings = diagnose(facts, Timestamp::from_micros(1_000_000_000));
+        findings.into_iter().filter(|finding| finding.level == level).map(|finding| finding.fact).collect()
+    }
+
+    #[test]
+    fn an_empty_database_has_no_fault() {
+        assert_eq!(found(&facts(), Level::Bad), Vec::<String>::new());
+        assert_eq!(found(&facts(), Level::Warn), ["no worker lives"]);
+    }
+
+    #[test]
+    fn due_runs_without_a_worker_and_stuck_runs_are_bad() {
+        let mut facts = facts();
+        (facts.counts.due.runs, facts.counts.stuck.runs) = (3, 2);
+        let bad = found(&facts, Level::Bad);
+        assert!(bad[0].contains("3 runs are due") && bad[1].contains("2 runs are stuck"), "{bad:?}");
+    }
+
+    #[test]
+    fn a_queue_is_late_paused_or_closed() {
+        let mut facts = facts();
+        facts.queues = vec![queue(r#","oldest_due":1000000"#)];
+        assert!(found(&facts, Level::Bad)[0].contains("waits for 16 min"));
+        facts.queues = vec![queue(r#","oldest_due":900000000"#)];
+        assert_eq!(found(&facts, Level::Bad), Vec::<String>::new(), "it is due for less than five minutes");
+        facts.queues = vec![queue(r#","pause":{"since":1,"reason":"a test"}"#)];
+        assert!(found(&facts, Level::Warn)[1].contains("is paused (a test), and 7+ runs wait"));
+    }
+}
