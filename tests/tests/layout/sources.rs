@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 8] = [
+pub(crate) const SHIPPED: [&str; 9] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",
@@ -12,6 +12,7 @@ pub(crate) const SHIPPED: [&str; 8] = [
     "workflow-macros",
     "workflow-worker",
     "workflow-testing",
+    "workflow-http",
     "workflow-cli",
 ];
 

@@ -1,0 +1,247 @@
+//! Which requests are let in, and what they may do.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::future::BoxFuture;
+use workflow_sdk::operate::Role;
+
+use crate::Problem;
+
+/// The user of a request: what it may do, and the name under which the audit log keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Actor {
+    /// The name.
+    pub name: String,
+    /// The role, which says what the actor may do.
+    pub role: Role,
+    /// Whether inputs, outputs and errors are shown. If not, their sizes are.
+    pub payloads: bool,
+}
+
+impl Actor {
+    /// Returns an actor that reads, and sees payloads.
+    pub fn viewer(name: impl Into<String>) -> Self {
+        Self { name: name.into(), role: Role::Viewer, payloads: true }
+    }
+
+    /// Returns an actor that starts, cancels, pauses, retries, signals and decides, and sees
+    /// payloads.
+    pub fn operator(name: impl Into<String>) -> Self {
+        Self { role: Role::Operator, ..Self::viewer(name) }
+    }
+
+    /// Returns an actor that also sets limits, changes schedules and deletes, and sees payloads.
+    pub fn admin(name: impl Into<String>) -> Self {
+        Self { role: Role::Admin, ..Self::viewer(name) }
+    }
+
+    /// Hides inputs and outputs from the actor: it sees their sizes.
+    #[must_use]
+    pub fn without_payloads(mut self) -> Self {
+        self.payloads = false;
+        self
+    }
+}
+
+type Decide = Arc<dyn Fn(Parts) -> BoxFuture<'static, Option<Actor>> + Send + Sync>;
+
+#[derive(Clone)]
+enum Rule {
+    Local,
+    Token(String, Actor),
+    By(Decide),
+    Open,
+}
+
+/// Which requests are let in. There is no default, so that no application opens the interface by
+/// accident.
+#[derive(Clone)]
+#[must_use = "nothing is let in before a router has this"]
+pub struct Access {
+    rule: Rule,
+    read_only: bool,
+}
+
+impl Access {
+    /// Lets in requests from this machine, as admin: the peer has a loopback address, and the host
+    /// that it names is `localhost` or a loopback address. The second condition keeps pages of
+    /// other sites out, whose name may lead to this machine.
+    pub fn local() -> Self {
+        Self { rule: Rule::Local, read_only: false }
+    }
+
+    /// Lets in requests with this bearer token, as this actor. Choose a token of at least 128
+    /// random bits.
+    pub fn token(token: impl Into<String>, actor: Actor) -> Self {
+        Self { rule: Rule::Token(token.into(), actor), read_only: false }
+    }
+
+    /// Lets the application decide, for example by its session. `None` refuses the request.
+    ///
+    /// ```
+    /// use workflow_http::{Access, Actor};
+    ///
+    /// let access = Access::by(async |parts| {
+    ///     let name = parts.headers.get("x-user")?.to_str().ok()?;
+    ///     Some(Actor::viewer(name).without_payloads())
+    /// });
+    /// # drop(access);
+    /// ```
+    pub fn by<F, Fut>(decide: F) -> Self
+    where
+        F: Fn(Parts) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Option<Actor>> + Send + 'static,
+    {
+        Self { rule: Rule::By(Arc::new(move |parts| Box::pin(decide(parts)))), read_only: false }
+    }
+
+    /// Lets in every request, as admin. Only for a port that nothing else can reach.
+    pub fn open() -> Self {
+        Self { rule: Rule::Open, read_only: false }
+    }
+
+    /// Refuses every change.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    async fn actor(&self, parts: &Parts) -> Option<Actor> {
+        match &self.rule {
+            Rule::Open => Some(Actor::admin("open")),
+            Rule::Local => is_local(parts).then(|| Actor::admin("local")),
+            Rule::Token(token, actor) => {
+                let given = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
+                are_equal(given.trim(), token).then(|| actor.clone())
+            }
+            Rule::By(decide) => decide(copy(parts)).await,
+        }
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = match self.rule {
+            Rule::Local => "local",
+            Rule::Token(..) => "token",
+            Rule::By(_) => "by",
+            Rule::Open => "open",
+        };
+        f.debug_struct("Access").field("rule", &rule).field("read_only", &self.read_only).finish()
+    }
+}
+
+/// Compares in a time that does not depend on the place of the first difference.
+fn are_equal(one: &str, other: &str) -> bool {
+    let differences = one.bytes().zip(other.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+    one.len() == other.len() && differences == 0
+}
+
+fn copy(parts: &Parts) -> Parts {
+    let mut request = axum::http::Request::new(());
+    *request.method_mut() = parts.method.clone();
+    *request.uri_mut() = parts.uri.clone();
+    *request.headers_mut() = parts.headers.clone();
+    *request.extensions_mut() = parts.extensions.clone();
+    request.into_parts().0
+}
+
+fn is_local(parts: &Parts) -> bool {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    peer.is_some_and(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback()) && names_this_machine(&parts.headers)
+}
+
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Returns `true` if a page of another site may have sent the request. Browsers say where a request
+/// comes from; programs do not.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return !matches!(site, "same-origin" | "none");
+    }
+    let host = text("host").unwrap_or_default();
+    text("origin").is_some_and(|origin| origin.split_once("://").map(|(_, of)| of) != Some(host))
+}
+
+/// Lets a request in, with its actor, or refuses it.
+pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(actor) = access.actor(&parts).await else {
+        let help = match access.rule {
+            Rule::Token(..) => "send the header Authorization: Bearer TOKEN",
+            Rule::Local => "ask from this machine, by the name localhost",
+            _ => "sign in to the application",
+        };
+        return Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the request is not let in", help)
+            .into_response();
+    };
+    let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if !reads && is_of_another_site(&parts.headers) {
+        let (detail, help) =
+            ("a page of another site must not change anything", "ask from a program, or from a page of this origin");
+        return Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help).into_response();
+    }
+    if !reads && access.read_only {
+        let (detail, help) = ("this interface only reads", "use one that may change something");
+        return Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help).into_response();
+    }
+    parts.extensions.insert(actor);
+    next.run(Request::from_parts(parts, body)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(of: &[(&'static str, &'static str)]) -> HeaderMap {
+        of.iter()
+            .map(|(name, value)| (name.parse().unwrap_or(header::VIA), axum::http::HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "localhost:7777", "LOCALHOST:1", "127.0.0.1:80", "[::1]:7777", "127.1.2.3"] {
+            assert!(names_this_machine(&headers(&[("host", host)])), "{host}");
+        }
+        for host in ["evil.example", "evil.example:7777", "localhost.evil.example", "10.0.0.1", "", "127.0.0.1.nip.io"]
+        {
+            assert!(!names_this_machine(&headers(&[("host", host)])), "{host}");
+        }
+        assert!(!names_this_machine(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_told_from_programs() {
+        let other = |of: &[(&'static str, &'static str)]| is_of_another_site(&headers(of));
+        assert!(!other(&[]), "a program");
+        assert!(!other(&[("host", "a:1"), ("origin", "http://a:1")]));
+        assert!(other(&[("host", "a:1"), ("origin", "http://b")]));
+        assert!(other(&[("host", "a:1"), ("origin", "null")]));
+        assert!(other(&[("sec-fetch-site", "cross-site")]) && other(&[("sec-fetch-site", "same-site")]));
+        assert!(!other(&[("sec-fetch-site", "same-origin")]));
+    }
+
+    #[test]
+    fn tokens_are_compared_whole() {
+        assert!(are_equal("abc", "abc"));
+        assert!(!are_equal("abc", "abd") && !are_equal("abc", "ab") && !are_equal("", "a"));
+    }
+}

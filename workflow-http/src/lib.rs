@@ -1,0 +1,140 @@
+//! The HTTP interface of workflows: everything that an operator does, and the start of runs, for
+//! programs in any language.
+//!
+//! [`router`] is an axum router that an application nests under any prefix. Requests and answers
+//! are the types of [`workflow_sdk::operate`] as JSON; errors are problems as RFC 9457 describes
+//! them. `docs/guide/http-api.md` lists the routes.
+//!
+//! ```no_run
+//! // no_run: it listens on a port.
+//! use std::net::SocketAddr;
+//!
+//! use workflow_http::{Access, Actor, router};
+//! use workflow_sdk::Client;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("sqlite://orders.db").await?;
+//! let access = Access::token(std::env::var("API_TOKEN")?, Actor::operator("ci"));
+//! let app = axum::Router::new().nest("/workflows", router(client, access));
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7777").await?;
+//! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod access;
+mod body;
+mod orders;
+mod problem;
+mod reads;
+mod runs;
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use workflow_sdk::operate::Operate;
+
+pub use access::{Access, Actor};
+use problem::Problem;
+
+/// The state that the handlers share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) operate: Arc<dyn Operate>,
+}
+
+/// The largest body of a request, in bytes: the largest payload and a little around it.
+const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
+
+/// Returns the routes below `/api/v1`, and `/healthz` and `/readyz`. `access` says which requests
+/// are let in. The last two routes are open to all, because they show nothing.
+///
+/// [`Access::local`] needs the address of the peer: serve the application with
+/// `into_make_service_with_connect_info::<SocketAddr>()`.
+///
+/// # Errors
+/// Each error is an answer with the content type `application/problem+json`.
+pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
+    let shared = Shared { operate: Arc::new(operate) };
+    let api = Router::new()
+        .route("/runs", get(reads::runs).post(runs::start))
+        .route("/runs/{run}", get(reads::run).delete(runs::delete))
+        .route("/runs/{run}/payload", get(reads::payload))
+        .route("/runs/{run}/history", get(reads::history))
+        .route("/runs/{run}/timeline", get(reads::timeline))
+        .route("/runs/{run}/result", get(runs::result))
+        .route("/runs/{run}/fork", post(runs::fork))
+        .route("/runs/{run}/signals", post(runs::signal))
+        .route("/runs/{run}/approvals/{approval}", post(runs::decide))
+        .route("/runs/{run}/{change}", post(runs::change))
+        .route("/orders", post(orders::perform))
+        .route("/counts", get(reads::counts))
+        .route("/queues", get(reads::queues))
+        .route("/queues/{queue}/gates", get(reads::gates))
+        .route("/limits", get(reads::limits))
+        .route("/workers", get(reads::workers))
+        .route("/workflows", get(reads::workflows))
+        .route("/schedules", get(reads::schedules))
+        .route("/schedules/{schedule}", get(reads::schedule))
+        .route("/approvals", get(reads::approvals))
+        .route("/audit", get(reads::audit))
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn_with_state(Arc::new(access), access::check))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY));
+    Router::new()
+        .nest("/api/v1", api)
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .fallback(unknown)
+        .with_state(shared)
+        .layer(map_response(with_headers))
+}
+
+/// Answers 200 if the database can be reached.
+async fn ready(State(shared): State<Shared>) -> Response {
+    match shared.operate.counts().await {
+        Ok(_) => "ok".into_response(),
+        Err(error) => Problem::from(error).into_response(),
+    }
+}
+
+async fn unknown() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such path", "docs/guide/http-api.md lists the paths")
+}
+
+async fn not_allowed() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "the path does not know this method",
+        "docs/guide/http-api.md lists the methods",
+    )
+}
+
+/// Keeps answers out of caches, and browsers from taking them for something else.
+async fn with_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("x-robots-tag"), "noindex"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The answer of a read, or a problem.
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
+
+/// Compiles the code on this page of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/http-api.md")]
+struct HttpPage;

@@ -1,0 +1,289 @@
+//! The interface over a real connection, on each database.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+use workflow_http::{Access, Actor, router};
+use workflow_sdk::prelude::*;
+use workflow_tests::{Database, Live, LocalWorker};
+
+#[workflow]
+async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
+    ctx.step("double", async || ok(number * 2)).await
+}
+
+#[workflow]
+async fn greets(ctx: &Ctx) -> Result<Option<String>> {
+    ctx.signal::<String>("greeting").await
+}
+
+#[workflow]
+async fn fails(ctx: &Ctx, secret: String) -> Result<()> {
+    ctx.step("charge", async || Err(Error::fatal(secret.clone()))).await
+}
+
+struct Response {
+    status: u16,
+    head: String,
+    text: String,
+}
+
+impl Response {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.text))
+    }
+
+    /// Checks that this is a problem with the code, which says how to go on.
+    fn refuses(&self, status: u16, code: &str) -> Value {
+        let problem = self.json();
+        assert_eq!((self.status, problem["code"].as_str()), (status, Some(code)), "{problem}");
+        assert!(self.head.contains("application/problem+json"), "{}", self.head);
+        assert_eq!(problem["status"], status);
+        for field in ["title", "detail", "help"] {
+            assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{problem}");
+        }
+        problem
+    }
+}
+
+/// A server on a port of this machine.
+struct Server {
+    address: SocketAddr,
+    token: Option<&'static str>,
+}
+
+impl Server {
+    async fn start(live: &Live, access: Access) -> Self {
+        let app = axum::Router::new().nest("/workflows", router(live.client.clone(), access));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = app.into_make_service_with_connect_info::<SocketAddr>();
+        tokio::spawn(async move { axum::serve(listener, service).await });
+        Self { address, token: None }
+    }
+
+    fn with(self, token: &'static str) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut head =
+            format!("{method} /workflows{path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            head.push_str(&format!("Host: {}\r\n", self.address));
+        }
+        if let Some(token) = self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Response { status, head: head.to_owned(), text: text.to_owned() }
+    }
+
+    fn get(&self, path: &str) -> Response {
+        self.send("GET", path, &[], "")
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Response {
+        self.send("POST", path, &[("Content-Type", "application/json")], &body.to_string())
+    }
+
+    fn start_run(&self, body: &Value) -> String {
+        let response = self.post("/api/v1/runs", body);
+        assert_eq!(response.status, 201, "{}", response.text);
+        response.json()["run"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Runs blocking requests beside the server.
+async fn beside<T: Send + 'static>(requests: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(requests).await.unwrap()
+}
+
+async fn an_application_starts_runs_and_operates(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(()).register(doubled).register(greets).register(fails));
+    let server = Server::start(&live, Access::token("s3cr3t", Actor::admin("ci"))).await.with("s3cr3t");
+    beside(move || {
+        let started = json!({ "workflow": "doubled", "input": 21, "tags": { "region": "eu" } });
+        let key = [("Content-Type", "application/json"), ("Idempotency-Key", "order-1")];
+        let first = server.send("POST", "/api/v1/runs", &key, &started.to_string());
+        let run = first.json()["run"].as_str().unwrap().to_owned();
+        assert_eq!((first.status, first.json()["outcome"].as_str()), (201, Some("started")));
+        assert!(first.head.contains(&format!("location: runs/{run}")), "{}", first.head);
+        let again = server.send("POST", "/api/v1/runs", &key, &started.to_string());
+        assert_eq!((again.status, again.json()["run"].as_str()), (200, Some(run.as_str())));
+        let ended = server.get(&format!("/api/v1/runs/{run}/result?wait=60s")).json();
+        assert_eq!((ended["status"].as_str(), &ended["output"]["json"]), (Some("succeeded"), &json!(42)));
+        let waited = server.post("/api/v1/runs?wait=60", &json!({ "workflow": "doubled", "input": 4 }));
+        assert_eq!((waited.status, &waited.json()["output"]["json"]), (200, &json!(8)));
+
+        let greeted = server.start_run(&json!({ "workflow": "greets", "input": null }));
+        let waiting = server.get(&format!("/api/v1/runs/{greeted}/result"));
+        assert_eq!(waiting.status, 202, "{}", waiting.text);
+        let signal = json!({ "name": "greeting", "payload": "hello" });
+        assert_eq!(server.post(&format!("/api/v1/runs/{greeted}/signals"), &signal).json()["outcome"], "signaled");
+        let ended = server.get(&format!("/api/v1/runs/{greeted}/result?wait=60s")).json();
+        assert_eq!(ended["output"]["json"], "hello");
+
+        // Numbers keep their digits.
+        let big = r#"{"workflow":"without_code","input":9223372036854775807.0000000001}"#;
+        let big = server.send("POST", "/api/v1/runs", &[("Content-Type", "application/json")], big).json();
+        let big = format!("/api/v1/runs/{}", big["run"].as_str().unwrap());
+        assert!(server.get(&big).text.contains("9223372036854775807.0000000001"));
+        assert_eq!(server.send("POST", &format!("{big}/cancel?reason=a+test"), &[], "").json()["outcome"], "canceled");
+        assert_eq!(server.send("DELETE", &big, &[], "").json()["outcome"], "deleted");
+        server.get(&big).refuses(404, "not_found");
+
+        let page = server.get("/api/v1/runs?query=tag.region:eu&limit=1").json();
+        assert_eq!(page["items"][0]["id"], run.as_str());
+        assert_eq!(server.get(&format!("/api/v1/runs/{run}/history")).json()["items"][0]["step"], "double");
+        assert_eq!(server.get(&format!("/api/v1/runs/{run}/timeline")).json()["rows"][0]["step"], "double");
+        assert_eq!(server.get(&format!("/api/v1/runs/{run}/payload?of=input")).json()["json"], 21);
+        let fork = server.post(&format!("/api/v1/runs/{run}/fork"), &json!({ "input": 50 })).json();
+        let fork = format!("/api/v1/runs/{}/result?wait=60s", fork["run"].as_str().unwrap());
+        assert_eq!(server.get(&fork).json()["output"]["json"], 100);
+        let order = json!({ "action": "pause_queue", "queue": "default", "reason": "a test" });
+        assert_eq!(server.post("/api/v1/orders", &order).json()["outcome"], "changed");
+        assert_eq!(server.get("/api/v1/queues").json()[0]["pause"]["reason"], "a test");
+        let audit = server.get("/api/v1/audit?verb=queue.").json();
+        assert_eq!((&audit["items"][0]["actor"], &audit["items"][0]["reason"]), (&json!("ci"), &json!("a test")));
+        for path in ["counts", "limits", "workers", "workflows", "schedules", "approvals", "queues/default/gates"] {
+            assert_eq!(server.get(&format!("/api/v1/{path}")).status, 200, "{path}");
+        }
+        let health = server.get("/healthz");
+        assert!(health.status == 200 && health.head.contains("cache-control: no-store"), "{}", health.head);
+        assert_eq!(server.get("/readyz").status, 200);
+        check_refusals(&server, &run);
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+fn check_refusals(server: &Server, run: &str) {
+    let json = [("Content-Type", "application/json")];
+    server.get("/api/v1/nothing").refuses(404, "not_found");
+    server.send("PUT", "/api/v1/runs", &json, "{}").refuses(405, "method_not_allowed");
+    server.get("/api/v1/runs/no-id").refuses(400, "bad_input");
+    server.get("/api/v1/runs/01900000-0000-7000-8000-000000000000").refuses(404, "not_found");
+    let problem = server.get("/api/v1/runs?query=status:faild").refuses(400, "bad_query");
+    assert_eq!(problem["query"]["word"], "status:faild");
+    server.get("/api/v1/runs?limit=0").refuses(400, "bad_limit");
+    server.get("/api/v1/runs?limit=many").refuses(400, "bad_input");
+    server.get("/api/v1/runs?cursor=nonsense").refuses(400, "bad_cursor");
+    server.get("/api/v1/runs?page=2").refuses(400, "bad_input");
+    server.get(&format!("/api/v1/runs/{run}/payload?of=nothing")).refuses(400, "bad_input");
+    server.get(&format!("/api/v1/runs/{run}/result?wait=soon")).refuses(400, "bad_input");
+    let broken = server.send("POST", "/api/v1/runs", &json, "{\"workflow\": \"doubled\",\n \"input\" 1}");
+    let problem = broken.refuses(400, "bad_input");
+    assert!(problem["detail"].as_str().unwrap().contains("line 2 column 10"), "{problem}");
+    server.send("POST", "/api/v1/runs", &[("Content-Type", "text/plain")], "{}").refuses(415, "unsupported_media_type");
+    server
+        .post("/api/v1/runs", &json!({ "workflow": "doubled", "input": 1, "priorty": "high" }))
+        .refuses(400, "bad_input");
+    server.post("/api/v1/runs", &json!({ "workflow": "", "input": 1 })).refuses(400, "bad_input");
+    let large = "x".repeat(3 * 1024 * 1024);
+    server.post("/api/v1/runs", &json!({ "workflow": "doubled", "input": large })).refuses(413, "too_large");
+    server.send("POST", &format!("/api/v1/runs/{run}/retry"), &[], "").refuses(409, "conflict");
+    server.send("POST", &format!("/api/v1/runs/{run}/explode"), &[], "").refuses(404, "not_found");
+    server.post("/api/v1/orders", &json!({ "action": "explode" })).refuses(400, "bad_input");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_starts_runs_and_operates_on_sqlite() {
+    an_application_starts_runs_and_operates(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_starts_runs_and_operates_on_postgres() {
+    an_application_starts_runs_and_operates(Database::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_let_in_by_its_token_alone() {
+    let live = Live::new(Database::Sqlite).await;
+    let server = Server::start(&live, Access::token("s3cr3t", Actor::viewer("ci"))).await;
+    beside(move || {
+        let refused = server.get("/api/v1/runs");
+        refused.refuses(401, "unauthorized");
+        assert!(refused.head.contains("www-authenticate: Bearer"), "{}", refused.head);
+        assert!(!refused.text.contains("s3cr3t"));
+        let server = server.with("s3cr3");
+        server.get("/api/v1/runs").refuses(401, "unauthorized");
+        let server = server.with("s3cr3t");
+        assert_eq!(server.get("/api/v1/runs").status, 200);
+        assert_eq!(server.get("/healthz").status, 200);
+        // A viewer changes nothing.
+        let start = json!({ "workflow": "doubled", "input": 1 });
+        let problem = server.post("/api/v1/runs", &start).refuses(403, "forbidden");
+        assert!(problem["detail"].as_str().unwrap().contains("Operator"), "{problem}");
+        assert_eq!(server.get("/api/v1/runs").json()["items"], json!([]));
+    })
+    .await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_other_sites_change_nothing() {
+    let live = Live::new(Database::Sqlite).await;
+    let local = Server::start(&live, Access::local()).await;
+    let read_only = Server::start(&live, Access::open().read_only()).await;
+    beside(move || {
+        let start = json!({ "workflow": "doubled", "input": 1 }).to_string();
+        let send = |headers: &[(&str, &str)]| {
+            let headers = [&[("Content-Type", "application/json")], headers].concat();
+            local.send("POST", "/api/v1/runs", &headers, &start)
+        };
+        send(&[("Origin", "https://evil.example")]).refuses(403, "forbidden");
+        send(&[("Sec-Fetch-Site", "cross-site")]).refuses(403, "forbidden");
+        // A name that leads to this machine, as after a rebinding.
+        local.send("GET", "/api/v1/runs", &[("Host", "evil.example")], "").refuses(401, "unauthorized");
+        assert_eq!(send(&[("Sec-Fetch-Site", "same-origin")]).status, 201);
+        assert_eq!(send(&[]).status, 201, "a program of this machine");
+        let refused = read_only.post("/api/v1/runs", &json!({ "workflow": "doubled", "input": 1 }));
+        refused.refuses(403, "forbidden");
+        assert_eq!(read_only.get("/api/v1/runs").json()["items"].as_array().unwrap().len(), 2);
+    })
+    .await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_actor_without_payloads_sees_sizes() {
+    let live = Live::new(Database::Sqlite).await;
+    let working = LocalWorker::start(live.worker(()).register(fails));
+    let run = live.client.start(fails, "card 4711".to_owned()).await.unwrap();
+    run.result().await.unwrap_err();
+    let access = Access::by(async |parts| {
+        let name = parts.headers.get("x-user")?.to_str().ok()?;
+        Some(Actor::viewer(name).without_payloads())
+    });
+    let server = Server::start(&live, access).await;
+    let id = run.id();
+    beside(move || {
+        server.get("/api/v1/runs").refuses(401, "unauthorized");
+        let get = |path: &str| server.send("GET", path, &[("X-User", "ada")], "");
+        for path in ["", "/history", "/timeline", "/result"] {
+            let response = get(&format!("/api/v1/runs/{id}{path}"));
+            assert!(response.status == 200 && !response.text.contains("4711"), "{path}: {}", response.text);
+        }
+        let list = get("/api/v1/runs");
+        assert!(list.text.contains("fails") && !list.text.contains("4711"), "{}", list.text);
+        assert_eq!(get(&format!("/api/v1/runs/{id}")).json()["input"]["bytes"], 11);
+        get(&format!("/api/v1/runs/{id}/payload?of=input")).refuses(403, "forbidden");
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
