@@ -111,9 +111,11 @@ fn workers(Facts { workers, counts, .. }: &Facts, findings: &mut Vec<Finding>) {
         (live, _) => Finding::ok(format!("{live} workers live")),
     });
     let dead = workers.len() - live;
-    if dead > 0 {
-        let fix = if live > 0 { "a living worker takes over their runs within seconds" } else { "start a worker" };
-        findings.push(Finding::warn(format!("{dead} workers have died and hold runs"), fix));
+    let fix = if live > 0 { "a living worker takes over its runs within seconds" } else { "start a worker" };
+    match dead {
+        0 => {}
+        1 => findings.push(Finding::warn("1 worker has died, and no other one has noticed", fix)),
+        _ => findings.push(Finding::warn(format!("{dead} workers have died, and no other one has noticed"), fix)),
     }
     let kept = workers
         .iter()

@@ -52,7 +52,8 @@ pub(super) fn draw(timeline: &Timeline, columns: usize, style: Style) -> Vec<Str
         total: timeline.to.since(timeline.from).max(Duration::from_millis(1)),
         columns: columns.saturating_sub(names + AROUND).clamp(10, 80),
     };
-    let mut lines: Vec<String> = timeline.rows.iter().map(|row| line(row, names, &scale, style)).collect();
+    let mut lines: Vec<String> =
+        timeline.rows.iter().map(|row| line(row, &timeline.marks, names, &scale, style)).collect();
     let crashes: Vec<&Mark> = timeline.marks.iter().filter(|mark| mark.kind == MarkKind::Crashed).collect();
     if !crashes.is_empty() {
         let mut cells = vec![' '; scale.columns];
@@ -85,13 +86,21 @@ impl Scale {
     }
 }
 
-fn line(row: &TimelineRow, names: usize, scale: &Scale, style: Style) -> String {
+fn line(row: &TimelineRow, marks: &[Mark], names: usize, scale: &Scale, style: Style) -> String {
     let mut cells = vec![' '; scale.columns];
     let end = scale.from + scale.total;
     for bar in &row.bars {
         let (first, last) = (scale.column(bar.from), scale.column(bar.to.unwrap_or(end)));
         for cell in cells.iter_mut().take(last + 1).skip(first) {
             *cell = style.of(bar.state);
+        }
+        // A body that was repeated keeps its first beginning: the rest up to the repetition is lost.
+        let is_inside = |mark: &&Mark| mark.at > bar.from && bar.to.is_none_or(|to| mark.at < to);
+        let repeated_at = marks.iter().rev().filter(|mark| mark.kind == MarkKind::Resumed).find(is_inside);
+        if let Some(mark) = repeated_at.filter(|_| bar.repeated) {
+            for cell in cells.iter_mut().take(scale.column(mark.at)).skip(first) {
+                *cell = style.cut_off;
+            }
         }
     }
     let name: String = match row.step.chars().count() {
@@ -125,4 +134,34 @@ fn note(row: &TimelineRow) -> String {
         note.push_str(&format!(": {}", error.lines().next().unwrap_or_default()));
     }
     note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_was_cut_off_and_repeated_shows_both() {
+        let timeline: Timeline = serde_json::from_str(
+            r#"{"run":"01a21730-6529-71e4-8c47-396ccb3ad9cb","status":"succeeded","from":0,"to":100000000,"spans":[],
+                "rows":[
+                    {"step":"charge","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":0,"to":20000000}]},
+                    {"step":"ship","kind":"step","bars":[
+                        {"state":"succeeded","attempt":1,"from":20000000,"to":99000000,"repeated":true}]},
+                    {"step":"pay","kind":"step","error":"no luck","bars":[
+                        {"state":"failed","attempt":2,"from":99000000,"to":100000000}]}],
+                "marks":[{"at":30000000,"kind":"crashed"},{"at":60000000,"kind":"resumed"}],
+                "left_out":0,"complete":true}"#,
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        let lines = draw(&timeline, 60, Style::ASCII);
+        let expected = [
+            "  charge   =====                 20 s",
+            "  ship         ~~~~~~~~========  1 min 19 s",
+            "  pay                         x  failed after 1.0 s, attempt 2: no luck",
+            "                 !               a worker died",
+        ];
+        assert_eq!(lines, expected);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+    }
 }
