@@ -94,7 +94,7 @@ fn line(row: &TimelineRow, marks: &[Mark], names: usize, scale: &Scale, style: S
         for cell in cells.iter_mut().take(last + 1).skip(first) {
             *cell = style.of(bar.state);
         }
-        // A body that was repeated keeps its first beginning: the rest up to the repetition is lost.
+        // A repeated body keeps its first beginning. Its time up to the repetition is lost.
         let is_inside = |mark: &&Mark| mark.at > bar.from && bar.to.is_none_or(|to| mark.at < to);
         let repeated_at = marks.iter().rev().filter(|mark| mark.kind == MarkKind::Resumed).find(is_inside);
         if let Some(mark) = repeated_at.filter(|_| bar.repeated) {
