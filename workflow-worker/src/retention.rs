@@ -276,7 +276,7 @@ fn candidates(duty: &Retention, from: Option<RunId>, now: Timestamp) -> Option<R
     let workflow = NameCondition { any_of: names.into_iter().map(pattern).collect(), none_of: Vec::new() };
     let before = TimeSpan { from: None, before: Some(now - shortest) };
     let statuses = limited().map(|(_, (status, _))| status).collect();
-    // What has ended before that time began before it.
+    // A run that has ended before that time began before it, too.
     let conditions = RunConditions { statuses, workflow, ended: before, created: before, ..RunConditions::none() };
     Some(RunList { conditions, from, direction: Direction::Newer, limit: PAGE, budget: SCAN_BUDGET, now })
 }

@@ -70,7 +70,7 @@ async fn apply(
     let mut changed = Vec::new();
     for run in runs {
         let outcome = operate.perform(order(action(run), author)).await;
-        // What hits one run alone does not end the command; a database that is away does.
+        // A refusal of one run does not end the command; a database that is away does.
         match outcome {
             Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),
             Err(error) if is_of_all(error.code) => return Err(stopped(error, changed.len())),

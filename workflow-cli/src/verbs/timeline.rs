@@ -78,11 +78,9 @@ struct Scale {
 
 impl Scale {
     fn column(&self, time: Timestamp) -> usize {
-        let share = time.since(self.from).as_secs_f64() / self.total.as_secs_f64();
-        // Within the columns, so the conversion is exact enough and never out of range.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-        let column = (share * self.columns as f64) as usize;
-        column.min(self.columns.saturating_sub(1))
+        let passed = time.since(self.from).as_micros() * self.columns as u128;
+        let column = passed / self.total.as_micros().max(1);
+        usize::try_from(column).unwrap_or(usize::MAX).min(self.columns.saturating_sub(1))
     }
 }
 

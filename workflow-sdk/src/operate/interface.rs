@@ -199,8 +199,8 @@ pub trait Operate: fmt::Debug + Send + Sync {
     /// ```
     async fn history(&self, list: ListHistory) -> Result<HistoryPage, OperateError>;
 
-    /// Reads the history of a run as data for a drawing: its first 500 steps. [`Timeline`] says
-    /// what it can show.
+    /// Reads the history of a run as data for a drawing: its first 500 steps. [`Timeline`]
+    /// describes its limits.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound),
