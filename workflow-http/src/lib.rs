@@ -53,7 +53,8 @@ pub(crate) struct Shared {
 const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 
 /// Returns the routes below `/api/v1`, and `/healthz` and `/readyz`. `access` says which requests
-/// are let in. The last two routes are open to all, because they show nothing.
+/// are let in. The last two and `/api/v1/openapi.json` are open to all, because they show nothing of
+/// the database.
 ///
 /// [`Access::local`] needs the address of the peer: serve the application with
 /// `into_make_service_with_connect_info::<SocketAddr>()`.
@@ -64,6 +65,7 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
     let shared = Shared { operate: Arc::new(operate) };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
+        .route("/runs/find", get(reads::find))
         .route("/runs/{run}", get(reads::run).delete(runs::delete))
         .route("/runs/{run}/payload", get(reads::payload))
         .route("/runs/{run}/history", get(reads::history))
@@ -90,11 +92,17 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .layer(DefaultBodyLimit::max(LARGEST_BODY));
     Router::new()
         .nest("/api/v1", api)
+        .route("/api/v1/openapi.json", get(document))
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .fallback(unknown)
         .with_state(shared)
         .layer(map_response(with_headers))
+}
+
+/// The OpenAPI document. A test holds it equal to the types.
+async fn document() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
 }
 
 /// Answers 200 if the database can be reached.

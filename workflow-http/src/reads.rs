@@ -7,7 +7,7 @@ use serde::Deserialize;
 use workflow_sdk::operate::{
     self, ApprovalPage, AuditPage, Counts, Cursor, Direction, GatePage, HistoryPage, LimitView, ListApprovals,
     ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline, PayloadOf, QueueView, RunDetail, RunPage,
-    SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
+    RunSummary, SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
 };
 use workflow_sdk::{Explanation, RunId, StoredError};
 
@@ -73,6 +73,29 @@ pub(crate) async fn run(
     Path(run): Path<RunId>,
 ) -> Answer<RunDetail> {
     Ok(Json(shown(shared.operate.run(run).await?, &actor)))
+}
+
+/// A part of an id.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    id: String,
+    limit: Option<u32>,
+}
+
+/// The number of runs that a search finds by default.
+const FOUND: u32 = 20;
+
+pub(crate) async fn find(
+    State(shared): State<Shared>,
+    Extension(actor): Extension<Actor>,
+    Query(Part { id, limit }): Query<Part>,
+) -> Answer<Vec<RunSummary>> {
+    let mut runs = shared.operate.find_runs(&id, limit.unwrap_or(FOUND)).await?;
+    if !actor.payloads {
+        runs.iter_mut().for_each(|run| run.error = None);
+    }
+    Ok(Json(runs))
 }
 
 /// Which payload of a run.

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 use workflow_http::{Access, Actor, router};
 use workflow_sdk::prelude::*;
+use workflow_tests::document::check_answer;
 use workflow_tests::{Database, Live, LocalWorker};
 
 #[workflow]
@@ -87,6 +88,10 @@ impl Server {
         stream.read_to_string(&mut answer).unwrap();
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let api = path.strip_prefix("/api/v1").filter(|path| *path != "/openapi.json");
+        if let Some(path) = api.filter(|_| status != 405 && !path.ends_with("/nothing")) {
+            check_answer(method, path, status, text);
+        }
         Response { status, head: head.to_owned(), text: text.to_owned() }
     }
 
@@ -145,6 +150,10 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         assert_eq!(server.send("DELETE", &big, &[], "").json()["outcome"], "deleted");
         server.get(&big).refuses(404, "not_found");
 
+        let document = server.get("/api/v1/openapi.json");
+        assert_eq!((document.status, document.json()["openapi"].as_str()), (200, Some("3.1.0")));
+        let found = server.get(&format!("/api/v1/runs/find?id={}", &run[..20])).json();
+        assert!(found.as_array().unwrap().iter().any(|one| one["id"] == run.as_str()), "{found}");
         let page = server.get("/api/v1/runs?query=tag.region:eu&limit=1").json();
         assert_eq!(page["items"][0]["id"], run.as_str());
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/history")).json()["items"][0]["step"], "double");
