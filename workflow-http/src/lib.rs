@@ -28,6 +28,7 @@ mod body;
 mod orders;
 mod problem;
 mod reads;
+mod redaction;
 mod runs;
 
 use std::sync::Arc;
@@ -38,15 +39,17 @@ use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use workflow_sdk::operate::Operate;
+use workflow_sdk::operate::{ListRuns, Operate};
 
 pub use access::{Access, Actor};
 use problem::Problem;
+pub use redaction::Redact;
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
+    pub(crate) redact: Arc<Redact>,
 }
 
 /// The largest body of a request, in bytes: the largest payload and a little around it.
@@ -62,7 +65,7 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Arc::new(operate) };
+    let shared = Shared { operate: Arc::new(operate), redact: Arc::new(access.redacting().clone()) };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
         .route("/runs/find", get(reads::find))
@@ -105,9 +108,9 @@ async fn document() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
 }
 
-/// Answers 200 if the database can be reached.
+/// Answers 200 if the database can be reached: reads one run.
 async fn ready(State(shared): State<Shared>) -> Response {
-    match shared.operate.counts().await {
+    match shared.operate.runs(ListRuns::default().limit(1)).await {
         Ok(_) => "ok".into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
