@@ -41,8 +41,8 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
     }
-    let client = target.connect().await?;
-    let operate = client.operate();
+    let operate = target.operate().await?;
+    let operate = &*operate;
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
         Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,
