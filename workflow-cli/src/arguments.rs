@@ -115,6 +115,8 @@ pub(crate) enum Verb {
     Doctor,
     /// Kill a worker in the middle of a step, and see the run go on
     Demo(Demo),
+    /// Create a new project: a workflow, its worker, and tests that kill the worker
+    New(New),
     /// Run the worker of this program
     Run(RunWorker),
     /// Replay unfinished runs under the code of this program, before a deploy
@@ -145,6 +147,16 @@ pub(crate) struct Demo {
     /// Be the worker process of the demonstration in this directory
     #[arg(long, hide = true, value_name = "DIRECTORY")]
     pub(crate) worker: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The directory of the project; its last part is the name of the package
+    #[arg(value_name = "PATH")]
+    pub(crate) path: std::path::PathBuf,
+    /// The database of the program, as postgres://USER@HOST/DATABASE; default: an SQLite file
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) database: Option<String>,
 }
 
 #[derive(Debug, Default, Args)]
