@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use workflow_sdk::{Client, Connect};
+use workflow_sdk::{Client, Connect, Observer};
 
 use crate::Failure;
 use crate::arguments::Global;
@@ -34,6 +34,12 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(global: Global, options: Box<dyn FnOnce(Connect) -> Connect>) -> Self {
         Self { global, options }
+    }
+
+    /// Adds an observer to the client.
+    pub(crate) fn observed(self, observer: impl Observer) -> Self {
+        let Self { global, options } = self;
+        Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
     }
 
     /// Connects, and changes nothing: a database without tables is refused.

@@ -16,7 +16,7 @@ const BELOW: [(&str, &[&str]); 9] = [
     ("workflow-worker", &["workflow-engine", "workflow-sdk"]),
     ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
     ("workflow-http", &["workflow-sdk"]),
-    ("workflow-cli", &["workflow-sdk", "workflow-worker"]),
+    ("workflow-cli", &["workflow-http", "workflow-sdk", "workflow-worker"]),
 ];
 
 /// The crates of the workspace that a manifest depends on outside of tests.

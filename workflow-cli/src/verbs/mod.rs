@@ -67,8 +67,11 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Workflows => workflows::list(operate, output).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Doctor => doctor::examine(operate, output).await,
-        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Run(_) | Verb::Preflight { .. } => {
-            Ok(Exit::Ok)
-        }
+        Verb::Migrate
+        | Verb::Completions { .. }
+        | Verb::Demo(_)
+        | Verb::Run(_)
+        | Verb::Serve(_)
+        | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }
