@@ -1,5 +1,7 @@
 //! The command line as clap reads it. The doc comments are the help texts.
 
+use std::net::SocketAddr;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -119,6 +121,8 @@ pub(crate) enum Verb {
     New(New),
     /// Run the worker of this program
     Run(RunWorker),
+    /// Serve the interface for operators over HTTP, with health and metrics, without a worker
+    Serve(Serve),
     /// Replay unfinished runs under the code of this program, before a deploy
     Preflight {
         /// Let warnings count, too
@@ -170,6 +174,22 @@ pub(crate) struct RunWorker {
     /// Refuse a database whose tables are missing or old, in place of migrating it
     #[arg(long)]
     pub(crate) no_migrate: bool,
+    /// Serve /healthz, /readyz, /metrics and the interface for operators on this address, as
+    /// 127.0.0.1:7777
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "The interface takes requests from this machine only, or, if WORKFLOW_HTTP_TOKEN is set, \
+                        requests with this bearer token. Health and metrics are open to all.")]
+pub(crate) struct Serve {
+    /// The address
+    #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
+    pub(crate) http: SocketAddr,
+    /// The form of the log on the standard error; RUST_LOG says how much of it
+    #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
+    pub(crate) log: Log,
 }
 
 /// The author and the reason of a change, for the audit log.

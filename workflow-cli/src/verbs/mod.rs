@@ -68,6 +68,6 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Doctor => doctor::examine(operate, output).await,
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
-        Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }
