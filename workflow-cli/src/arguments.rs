@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE. Or a
-    /// server with the HTTP interface: https://HOST/PREFIX
+    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE.
+    /// Or a server with the HTTP interface: https://HOST/PREFIX
     #[arg(long, global = true, env = "WORKFLOW_DATABASE_URL", hide_env_values = true, value_name = "DATABASE")]
     pub(crate) to: Option<String>,
     /// The token that a server asks for; better in the environment than on the command line
