@@ -178,7 +178,7 @@ mod tests {
             ("null", "null"),
             ("\"token\"", "\"token\""),
             ("[\"token\", \"card\"]", "[\"token\", \"card\"]"),
-            (r#"{"discard":1,"number":1.10e400}"#, r#"{"discard":1,"number":1.10e400}"#),
+            (r#"{"discard":1,"number":1.10e40}"#, r#"{"discard":1,"number":1.10e40}"#),
             (r#"{"a":{"Password" : "x\"}"} ,"b":2}"#, r#"{"a":{"Password" : "[redacted]"} ,"b":2}"#),
             (r#"{"cardNumber":[1,{"x":"]"}],"b":2}"#, r#"{"cardNumber":"[redacted]","b":2}"#),
             (r#"{"API_TOKENS":{"a":[{}]}}"#, r#"{"API_TOKENS":"[redacted]"}"#),
