@@ -22,11 +22,9 @@ pub(crate) use schedules::SchedulesVerb;
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not allowed, 4 not found, 5 the run failed, \
-                        6 the run was canceled, 7 waited too long, 8 partly done, 9 database or server not reachable, or database \
-                        not migrated, 130 interrupted."
-)]
+#[command(after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not allowed, 4 not found, \
+                        5 the run failed, 6 the run was canceled, 7 waited too long, 8 partly done, 9 database or \
+                        server not reachable, or database not migrated, 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -37,8 +35,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE. Or a
-    /// server with the HTTP interface: https://HOST/PREFIX
+    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE.
+    /// Or a server with the HTTP interface: https://HOST/PREFIX
     #[arg(long, global = true, env = "WORKFLOW_DATABASE_URL", hide_env_values = true, value_name = "DATABASE")]
     pub(crate) to: Option<String>,
     /// The token that a server asks for; better in the environment than on the command line
