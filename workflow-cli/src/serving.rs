@@ -57,6 +57,7 @@ pub(crate) async fn serve_interface(
     tracing::info!(address = %port.address(), "listening for HTTP");
     let server = port.serve(client, Readiness::always(), recorder);
     tokio::select! {
+        biased;
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }

@@ -1,4 +1,4 @@
-//! What waits in the database, as gauges.
+//! Gauges of the database: the runs that wait in it.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// From 1 ms to about a day, by a factor of 4.
+/// Bounds from a millisecond to about a day, by a factor of 4.
 const DURATIONS: &[f64] = &[
     0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384, 65.536, 262.144, 1048.576, 4194.304, 16777.216, 67108.864,
 ];
