@@ -40,8 +40,14 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use workflow_sdk::operate::Operate;
 
-pub use access::{Access, Actor};
+pub use access::{Access, Actor, Refusal};
 use problem::Problem;
+
+/// Functions that the dashboard uses, too. Internal: exempt from semantic versioning.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::reads::shown;
+}
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]

@@ -25,7 +25,8 @@ pub(crate) struct Page {
 }
 
 /// Hides what the actor may not see.
-pub(crate) fn shown(mut detail: RunDetail, actor: &Actor) -> RunDetail {
+#[must_use]
+pub fn shown(mut detail: RunDetail, actor: &Actor) -> RunDetail {
     if !actor.payloads {
         for payload in [&mut detail.input, &mut detail.output].into_iter().flatten() {
             hide(payload);
