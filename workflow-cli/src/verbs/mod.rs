@@ -3,6 +3,7 @@
 mod approvals;
 mod audit;
 mod counts;
+mod dashboard;
 mod doctor;
 mod events;
 mod limits;
@@ -42,6 +43,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         return Ok(Exit::Ok);
     }
     let client = target.connect().await?;
+    if let Verb::Dashboard(dashboard) = verb {
+        return dashboard::serve(client, output, dashboard).await;
+    }
     let operate = client.operate();
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
@@ -67,8 +71,11 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Workflows => workflows::list(operate, output).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Doctor => doctor::examine(operate, output).await,
-        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Run(_) | Verb::Preflight { .. } => {
-            Ok(Exit::Ok)
-        }
+        Verb::Dashboard(_)
+        | Verb::Migrate
+        | Verb::Completions { .. }
+        | Verb::Demo(_)
+        | Verb::Run(_)
+        | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }
