@@ -113,6 +113,8 @@ pub(crate) enum Verb {
     Audit(Audit),
     /// Look for faults, each with the way out
     Doctor,
+    /// Serve the pages of the dashboard to this machine
+    Dashboard(Dashboard),
     /// Kill a worker in the middle of a step, and see the run go on
     Demo(Demo),
     /// Create a new project: a workflow, its worker, and tests that kill the worker
@@ -142,6 +144,16 @@ pub(crate) enum Log {
     Text,
     Json,
     Off,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dashboard {
+    /// The address to listen on; only this machine is let in, whatever it is
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7777")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// Show everything, and let nothing be changed
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Debug, Args)]

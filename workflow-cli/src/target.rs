@@ -40,15 +40,22 @@ impl Target {
         Self { global, options }
     }
 
-    /// Returns the interface for operators, by the server or the database that is named.
-    pub(crate) async fn operate(self) -> Result<Box<dyn Operate>, Failure> {
-        let server = self.global.to.as_deref().filter(|to| is_server(to));
-        let Some(url) = server else { return Ok(Box::new(self.connect().await?)) };
+    /// Returns the server that is named, or `None` if it is a database.
+    pub(crate) fn server(&self) -> Result<Option<Remote>, Failure> {
+        let Some(url) = self.global.to.as_deref().filter(|to| is_server(to)) else { return Ok(None) };
         let remote = Remote::new(url)?.timeout(self.global.timeout);
-        Ok(Box::new(match &self.global.token {
+        Ok(Some(match &self.global.token {
             Some(token) => remote.token(token)?,
             None => remote,
         }))
+    }
+
+    /// Returns the interface for operators, by the server or the database that is named.
+    pub(crate) async fn operate(self) -> Result<Box<dyn Operate>, Failure> {
+        Ok(match self.server()? {
+            Some(remote) => Box::new(remote),
+            None => Box::new(self.connect().await?),
+        })
     }
 
     /// Adds an observer to the client.

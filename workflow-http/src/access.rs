@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use workflow_sdk::operate::Role;
 
@@ -57,6 +59,7 @@ type Decide = Arc<dyn Fn(Parts) -> BoxFuture<'static, Option<Actor>> + Send + Sy
 enum Rule {
     Local,
     Token(String, Actor),
+    Password(String, Actor),
     By(Decide),
     Open,
 }
@@ -83,6 +86,20 @@ impl Access {
     /// random bits.
     pub fn token(token: impl Into<String>, actor: Actor) -> Self {
         Self::of(Rule::Token(token.into(), actor))
+    }
+
+    /// Lets in requests with this user and password, as this actor: the browser asks for them.
+    /// They travel with each request, so serve other machines by TLS alone.
+    ///
+    /// ```
+    /// use workflow_http::{Access, Actor};
+    ///
+    /// let access = Access::password("ops", "correct horse", Actor::operator("ops"));
+    /// # drop(access);
+    /// ```
+    pub fn password(user: &str, password: &str, actor: Actor) -> Self {
+        let expected = STANDARD.encode(format!("{user}:{password}"));
+        Self::of(Rule::Password(expected, actor))
     }
 
     /// Lets the application decide, for example by its session. `None` refuses the request.
@@ -129,17 +146,113 @@ impl Access {
         self
     }
 
+    /// Returns `true` if [`read_only`](Access::read_only) was called.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Returns the actor of a request. For routers that show something else than this crate's, with
+    /// the same rules.
+    ///
+    /// # Errors
+    /// The [`Refusal`] says why the request is not let in.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// use axum::http::Request;
+    /// use workflow_http::{Access, Refusal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (parts, ()) = Request::get("/").header("Host", "evil.example").body(())?.into_parts();
+    /// assert_eq!(Access::local().admit(&parts).await, Err(Refusal::Unknown));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn admit(&self, parts: &Parts) -> Result<Actor, Refusal> {
+        let actor = self.actor(parts).await.ok_or(Refusal::Unknown)?;
+        let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if !reads && is_of_another_site(&parts.headers) {
+            return Err(Refusal::OtherSite);
+        }
+        if !reads && self.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        Ok(actor)
+    }
+
+    /// Returns the value of the header `WWW-Authenticate` for a request that is not let in.
+    #[must_use]
+    pub const fn challenge(&self) -> Option<&'static str> {
+        match self.rule {
+            Rule::Token(..) => Some("Bearer"),
+            Rule::Password(..) => Some(r#"Basic realm="workflows", charset="UTF-8""#),
+            Rule::Local | Rule::By(_) | Rule::Open => None,
+        }
+    }
+
+    /// Returns how a request is let in that was not.
+    #[must_use]
+    pub const fn help(&self) -> &'static str {
+        match self.rule {
+            Rule::Token(..) => "send the header Authorization: Bearer TOKEN",
+            Rule::Password(..) => "give the user and the password",
+            Rule::Local => "ask from this machine, by the name localhost",
+            Rule::By(_) | Rule::Open => "sign in to the application",
+        }
+    }
+
     async fn actor(&self, parts: &Parts) -> Option<Actor> {
         match &self.rule {
             Rule::Open => Some(Actor::admin("open")),
             Rule::Local => is_local(parts).then(|| Actor::admin("local")),
-            Rule::Token(token, actor) => {
-                let given = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
-                are_equal(given.trim(), token).then(|| actor.clone())
-            }
+            Rule::Token(token, actor) => has_credentials(parts, "Bearer ", token).then(|| actor.clone()),
+            Rule::Password(expected, actor) => has_credentials(parts, "Basic ", expected).then(|| actor.clone()),
             Rule::By(decide) => decide(copy(parts)).await,
         }
     }
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The request has no actor.
+    Unknown,
+    /// A page of another site sent the request, and it would change something.
+    OtherSite,
+    /// The request would change something, and the interface only reads.
+    ReadOnly,
+}
+
+impl Refusal {
+    /// Returns the HTTP status that fits.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Unknown => StatusCode::UNAUTHORIZED,
+            Self::OtherSite | Self::ReadOnly => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "the request is not let in",
+            Self::OtherSite => "a page of another site must not change anything",
+            Self::ReadOnly => "this interface only reads",
+        })
+    }
+}
+
+/// Returns `true` if the request has these credentials under this scheme.
+fn has_credentials(parts: &Parts, scheme: &str, expected: &str) -> bool {
+    let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    header.and_then(|value| value.strip_prefix(scheme)).is_some_and(|given| are_equal(given.trim(), expected))
 }
 
 impl fmt::Debug for Access {
@@ -147,6 +260,7 @@ impl fmt::Debug for Access {
         let rule = match self.rule {
             Rule::Local => "local",
             Rule::Token(..) => "token",
+            Rule::Password(..) => "password",
             Rule::By(_) => "by",
             Rule::Open => "open",
         };
@@ -202,25 +316,21 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
 /// Lets a request in, with its actor, or refuses it.
 pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let Some(actor) = access.actor(&parts).await else {
-        let help = match access.rule {
-            Rule::Token(..) => "send the header Authorization: Bearer TOKEN",
-            Rule::Local => "ask from this machine, by the name localhost",
-            _ => "sign in to the application",
-        };
-        return Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the request is not let in", help)
-            .into_response();
+    let actor = match access.admit(&parts).await {
+        Ok(actor) => actor,
+        Err(refusal) => {
+            let (code, help) = match refusal {
+                Refusal::Unknown => ("unauthorized", access.help()),
+                Refusal::OtherSite => ("forbidden", "ask from a program, or from a page of this origin"),
+                Refusal::ReadOnly => ("forbidden", "use one that may change something"),
+            };
+            let mut response = Problem::new(refusal.status(), code, refusal.to_string(), help).into_response();
+            if let (Refusal::Unknown, Some(challenge)) = (refusal, access.challenge()) {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+            }
+            return response;
+        }
     };
-    let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if !reads && is_of_another_site(&parts.headers) {
-        let (detail, help) =
-            ("a page of another site must not change anything", "ask from a program, or from a page of this origin");
-        return Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help).into_response();
-    }
-    if !reads && access.read_only {
-        let (detail, help) = ("this interface only reads", "use one that may change something");
-        return Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help).into_response();
-    }
     parts.extensions.insert(actor);
     next.run(Request::from_parts(parts, body)).await
 }

@@ -25,6 +25,7 @@
 
 mod access;
 mod body;
+mod interface;
 mod orders;
 mod problem;
 mod reads;
@@ -41,15 +42,22 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use workflow_sdk::operate::{ListRuns, Operate};
 
-pub use access::{Access, Actor};
+pub use access::{Access, Actor, Refusal};
+use interface::Redacted;
 use problem::Problem;
 pub use redaction::Redact;
+
+/// Functions that the dashboard uses, too. Internal: exempt from semantic versioning.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::interface::Redacted;
+    pub use crate::reads::shown;
+}
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) redact: Arc<Redact>,
 }
 
 /// The largest body of a request, in bytes: the largest payload and a little around it.
@@ -65,7 +73,7 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Arc::new(operate), redact: Arc::new(access.redacting().clone()) };
+    let shared = Shared { operate: Redacted::new(operate, &access) };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
         .route("/runs/find", get(reads::find))

@@ -12,7 +12,7 @@ use workflow_sdk::operate::{
 use workflow_sdk::{Explanation, RunId, StoredError};
 
 use crate::body::{Path, Query};
-use crate::{Actor, Answer, Problem, Redact, Shared};
+use crate::{Actor, Answer, Problem, Shared};
 
 /// The parameters of a list.
 #[derive(Deserialize)]
@@ -24,13 +24,9 @@ pub(crate) struct Page {
     direction: Option<Direction>,
 }
 
-/// Hides what the actor may not see, and what no actor is shown.
-pub(crate) fn shown(mut detail: RunDetail, actor: &Actor, redact: &Redact) -> RunDetail {
-    for payload in [&mut detail.input, &mut detail.output].into_iter().flatten() {
-        redact.payload(payload);
-    }
-    detail.error.iter_mut().for_each(|error| redact.error(error));
-    redact.explanation(&mut detail.explanation);
+/// Hides what the actor may not see.
+#[must_use]
+pub fn shown(mut detail: RunDetail, actor: &Actor) -> RunDetail {
     if !actor.payloads {
         for payload in [&mut detail.input, &mut detail.output].into_iter().flatten() {
             hide(payload);
@@ -77,7 +73,7 @@ pub(crate) async fn run(
     Extension(actor): Extension<Actor>,
     Path(run): Path<RunId>,
 ) -> Answer<RunDetail> {
-    Ok(Json(shown(shared.operate.run(run).await?, &actor, &shared.redact)))
+    Ok(Json(shown(shared.operate.run(run).await?, &actor)))
 }
 
 /// A part of an id.
@@ -131,9 +127,7 @@ pub(crate) async fn payload(
             return Err(Problem::bad_input("it is not clear which payload is asked for", help));
         }
     };
-    let mut payload = shared.operate.payload(run, of).await?;
-    shared.redact.payload(&mut payload);
-    Ok(Json(payload))
+    Ok(Json(shared.operate.payload(run, of).await?))
 }
 
 pub(crate) async fn history(
@@ -150,10 +144,6 @@ pub(crate) async fn history(
         list = list.cursor(Cursor::new(cursor));
     }
     let mut page = shared.operate.history(list).await?;
-    for item in &mut page.items {
-        item.output.iter_mut().for_each(|output| shared.redact.payload(output));
-        item.error.iter_mut().for_each(|error| shared.redact.error(error));
-    }
     if !actor.payloads {
         for item in &mut page.items {
             item.output.iter_mut().for_each(hide);

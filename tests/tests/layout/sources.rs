@@ -14,6 +14,7 @@ pub(crate) const SHIPPED: [&str; 10] = [
     "workflow-testing",
     "workflow-http",
     "workflow-remote",
+    "workflow-dashboard",
     "workflow-cli",
 ];
 

@@ -3,6 +3,7 @@
 mod approvals;
 mod audit;
 mod counts;
+mod dashboard;
 mod doctor;
 mod events;
 mod limits;
@@ -41,6 +42,12 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
     }
+    if let Verb::Dashboard(dashboard) = verb {
+        return match target.server()? {
+            Some(remote) => dashboard::serve(remote, output, dashboard).await,
+            None => dashboard::serve(target.connect().await?, output, dashboard).await,
+        };
+    }
     let operate = target.operate().await?;
     let operate = &*operate;
     match verb {
@@ -68,6 +75,6 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Doctor => doctor::examine(operate, output).await,
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
-        Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }

@@ -1,0 +1,236 @@
+// The script of the dashboard. Every page works without it: it refreshes what is shown, moves times
+// to the zone of the browser, and adds keys.
+const root = document.documentElement;
+const main = document.getElementById("main");
+const home = root.dataset.root === "/" ? "" : root.dataset.root;
+root.classList.add("scripted");
+
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const remember = (name, value) => {
+  document.cookie = `${name}=${value}; Path=${root.dataset.root}; Max-Age=31536000; SameSite=Lax`;
+};
+const remembered = (name) => document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))?.split("=")[1];
+
+// Times
+
+let isUtc = remembered("workflow_zone") === "utc";
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const two = (number) => String(number).padStart(2, "0");
+
+function partsOf(date) {
+  return isUtc
+    ? [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()]
+    : [date.getFullYear(), date.getMonth(), date.getDate(), date.getHours(), date.getMinutes(), date.getSeconds()];
+}
+
+function timeText(date) {
+  const [year, month, day, hour, minute, second] = partsOf(date);
+  const [thisYear, thisMonth, today] = partsOf(new Date());
+  if (year === thisYear && month === thisMonth && day === today) return `${two(hour)}:${two(minute)}:${two(second)}`;
+  return year === thisYear ? `${day} ${months[month]}, ${two(hour)}:${two(minute)}` : `${day} ${months[month]} ${year}`;
+}
+
+function ageText(date) {
+  const away = (Date.now() - date.getTime()) / 1000;
+  const seconds = Math.floor(Math.abs(away));
+  const text =
+    seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} m`
+      : seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+  return away < 0 ? `in ${text}` : text;
+}
+
+function showTimes(within = document) {
+  for (const time of all("time[datetime]", within)) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    const text = "age" in time.dataset ? ageText(date) : timeText(date);
+    if (time.textContent !== text) time.textContent = text;
+  }
+  for (const button of all("[data-zone-switch]", within)) button.textContent = isUtc ? "UTC" : "local";
+}
+
+function switchZone() {
+  isUtc = !isUtc;
+  remember("workflow_zone", isUtc ? "utc" : "local");
+  showTimes();
+}
+
+// Theme
+
+function switchTheme() {
+  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = isDark ? "light" : "dark";
+  remember("workflow_theme", root.dataset.theme);
+}
+
+// Live: the content is asked for again while the page can be seen, and changed where it stands.
+
+const interval = 1000;
+let isHeld = false;
+let tag = "";
+let failures = 0;
+
+const isBusy = (element) =>
+  element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, summary, button")
+  || element.querySelector("details[open]") !== null;
+
+function showState() {
+  const button = document.querySelector("[data-live-switch]");
+  if (!button) return;
+  button.classList.toggle("held", isHeld);
+  button.classList.toggle("away", !isHeld && failures > 0);
+  button.lastElementChild.textContent = isHeld ? "Held" : failures > 0 ? "Away" : "Live";
+}
+
+function replace(old, fresh) {
+  if (old.isEqualNode(fresh) || isBusy(old)) return;
+  const isPicked = old.classList.contains("picked");
+  old.replaceWith(fresh);
+  if (isPicked) fresh.classList.add("picked");
+}
+
+// Rows keep their places. New ones are counted, and shown once they are asked for.
+function refreshRows(fresh) {
+  const known = new Map(all("[data-row]", main).map((row) => [row.dataset.row, row]));
+  let newer = 0;
+  for (const row of all("[data-row]", fresh)) {
+    const old = known.get(row.dataset.row);
+    if (old) replace(old, row);
+    else newer += 1;
+  }
+  const banner = main.querySelector("[data-newer]");
+  if (!banner || !main.querySelector("[data-rows]")) return newer > 0;
+  banner.hidden = newer === 0;
+  banner.querySelector("[data-newer-count]").textContent =
+    newer >= known.size && newer > 0 ? "Many newer runs" : newer === 1 ? "1 newer run" : `${newer} newer runs`;
+  return false;
+}
+
+function refresh(text) {
+  const fresh = new DOMParser().parseFromString(`<main>${text}</main>`, "text/html").querySelector("main");
+  showTimes(fresh);
+  const had = all("[data-row]", main);
+  const isOther = refreshRows(fresh) || (had.length > 0) !== (all("[data-row]", fresh).length > 0);
+  const has = new Set(all("[data-row]", fresh).map((row) => row.dataset.row));
+  const isGone = !main.querySelector("[data-rows]") && had.some((row) => !has.has(row.dataset.row));
+  const keys = (within) => all("[data-key]", within).map((part) => part.dataset.key).join(" ");
+  if ((isOther || isGone || keys(main) !== keys(fresh)) && !isBusy(main) && !main.matches(":hover")) {
+    main.replaceChildren(...fresh.childNodes);
+    return;
+  }
+  for (const part of all("[data-key]", main)) {
+    const other = fresh.querySelector(`[data-key="${part.dataset.key}"]`);
+    if (other) replace(part, other);
+  }
+}
+
+async function look() {
+  if (document.hidden || isHeld) return;
+  try {
+    const headers = { "x-workflow-part": "main", ...(tag && { "x-workflow-tag": tag }) };
+    const response = await fetch(location.href, { headers, credentials: "same-origin", cache: "no-store" });
+    if (response.status === 200) {
+      tag = response.headers.get("x-workflow-tag") ?? "";
+      refresh(await response.text());
+      failures = 0;
+    } else failures = response.status === 304 ? 0 : failures + 1;
+  } catch {
+    failures += 1;
+  }
+  showState();
+}
+
+async function keepFresh() {
+  await look();
+  showTimes();
+  setTimeout(keepFresh, interval * Math.min(1 + failures, 10));
+}
+
+function hold() {
+  isHeld = !isHeld;
+  showState();
+}
+
+// Copies
+
+async function copy(text, button) {
+  await navigator.clipboard.writeText(text.trim());
+  const label = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = label), 1500);
+}
+
+// Keys
+
+let before = "";
+
+function pick(step) {
+  const rows = all("tr[data-row], a[data-step]", main);
+  const at = rows.findIndex((row) => row.classList.contains("picked"));
+  const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+  if (!next) return;
+  rows[at]?.classList.remove("picked");
+  next.classList.add("picked");
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function open() {
+  const picked = main.querySelector(".picked");
+  (picked?.matches("a") ? picked : picked?.querySelector("a[href]"))?.click();
+}
+
+function showActions() {
+  const place = main.querySelector(".picked [data-actions]") ?? main.querySelector("[data-actions]");
+  place?.querySelector("summary")?.focus();
+}
+
+function close() {
+  for (const details of all("details.act[open]")) details.open = false;
+  document.activeElement?.blur();
+}
+
+const follow = (selector) => document.querySelector(selector)?.click();
+const keys = {
+  "/": () => document.querySelector("[data-search]")?.focus(),
+  "?": () => document.getElementById("keys").showModal(),
+  j: () => pick(1),
+  k: () => pick(-1),
+  Enter: open,
+  n: () => follow('main a[rel="next"]'),
+  p: () => follow('main a[rel="prev"]'),
+  ".": showActions,
+  r: hold,
+  t: switchTheme,
+  z: switchZone,
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.key === "Escape") return close();
+  if (event.target.closest?.("input, textarea, select, dialog[open]")) return;
+  if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
+  const behind = before;
+  before = event.key === "g" && behind !== "g" ? "g" : "";
+  const place = behind === "g" && document.querySelector(`.rail a[data-key="${CSS.escape(event.key)}"]`);
+  const act = place ? () => place.click() : keys[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+document.addEventListener("click", (event) => {
+  const on = (selector) => event.target.closest?.(selector);
+  if (on("[data-theme-switch]")) switchTheme();
+  else if (on("[data-zone-switch]")) switchZone();
+  else if (on("[data-live-switch]")) hold();
+  else if (on("[data-help-switch]")) document.getElementById("keys").showModal();
+  else if (on("[data-copy]")) copy(on("[data-copy]").parentElement.querySelector("[data-copied]").textContent, on("[data-copy]"));
+  const opened = on("details.act");
+  for (const details of all("details.act[open]")) if (details !== opened && !details.contains(opened)) details.open = false;
+});
+
+document.addEventListener("visibilitychange", () => document.hidden || look());
+
+showTimes();
+if (main && "live" in main.dataset) keepFresh();
+else setInterval(showTimes, interval);

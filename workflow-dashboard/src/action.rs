@@ -1,0 +1,173 @@
+//! The fields of a form as an action.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use workflow_sdk::operate::{Action, ForkRun, Payload, StartRun};
+use workflow_sdk::{GateLimits, LimitRule, QueueLimits, Rate, RunId};
+
+use crate::problem::Problem;
+
+/// The fields of a form, by name. An empty field counts as absent.
+#[derive(Debug)]
+pub(crate) struct Fields(pub(crate) HashMap<String, String>);
+
+impl Fields {
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).map(|text| text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    fn required(&self, name: &str) -> Result<String, Problem> {
+        let missing = || Problem::bad_input(format!("The field {name} is empty."), "Go back, and fill it in.");
+        self.text(name).ok_or_else(missing)
+    }
+
+    fn run(&self) -> Result<RunId, Problem> {
+        let text = self.required("run")?;
+        text.parse().map_err(|_| Problem::bad_input(format!("{text} is no id of a run."), "Open the run anew."))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u32>, Problem> {
+        let refused = |_| Problem::bad_input(format!("The field {name} is no number."), "Write a number from 0 on.");
+        self.text(name).map(|text| text.parse().map_err(refused)).transpose()
+    }
+
+    /// Reads JSON. An absent value is `null`.
+    fn payload(&self, name: &str) -> Result<Payload, Problem> {
+        Ok(Payload::new(self.text(name).unwrap_or_else(|| "null".to_owned()))?)
+    }
+
+    fn rate(&self) -> Result<Option<Rate>, Problem> {
+        let Some(number) = self.number("rate")? else { return Ok(None) };
+        let rate = match self.text("period").as_deref() {
+            Some("second") => Rate::per_second(number),
+            Some("hour") => Rate::per(Duration::from_secs(3600), number),
+            _ => Rate::per_minute(number),
+        };
+        rate.check().map_err(|error| Problem::bad_input(error.to_string(), "Choose another rate."))?;
+        Ok(Some(rate))
+    }
+
+    fn queue_limits(&self) -> Result<QueueLimits, Problem> {
+        let mut limits = QueueLimits::none();
+        limits.concurrency = self.number("concurrency")?;
+        limits.max_waiting = self.number("max_waiting")?;
+        limits.rate = self.rate()?;
+        if let Some(runs) = self.number("gate_concurrency")? {
+            limits = limits.per_gate(GateLimits::none().concurrency(runs));
+        }
+        Ok(limits)
+    }
+
+    fn rule(&self) -> Result<LimitRule, Problem> {
+        let mut rule = LimitRule::none();
+        (rule.concurrency, rule.rate) = (self.number("concurrency")?, self.rate()?);
+        Ok(rule)
+    }
+
+    fn start(&self) -> Result<StartRun, Problem> {
+        let mut start = StartRun::new(self.required("workflow")?, self.payload("input")?);
+        (start.key, start.queue, start.version) = (self.text("key"), self.text("queue"), self.text("version"));
+        for line in self.text("tags").unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
+            let Some((name, value)) = line.split_once('=') else {
+                let message = format!("The tag {line:?} has no value.");
+                return Err(Problem::bad_input(message, "Write one tag per line, as customer=42."));
+            };
+            start.tags.insert(name.trim().to_owned(), value.trim().to_owned());
+        }
+        Ok(start)
+    }
+
+    fn fork(&self) -> Result<ForkRun, Problem> {
+        let mut fork = ForkRun::new(self.run()?);
+        (fork.from, fork.version) = (self.text("step"), self.text("version"));
+        fork.input = self.text("input").map(Payload::new).transpose()?;
+        Ok(fork)
+    }
+
+    /// Returns the action that the field `action` names.
+    pub(crate) fn action(&self) -> Result<Action, Problem> {
+        let name = self.required("action")?;
+        Ok(match name.as_str() {
+            "start_run" => Action::StartRun(Box::new(self.start()?)),
+            "fork_run" => Action::ForkRun(Box::new(self.fork()?)),
+            "cancel_run" => Action::CancelRun { run: self.run()? },
+            "terminate_run" => Action::TerminateRun { run: self.run()? },
+            "pause_run" => Action::PauseRun { run: self.run()? },
+            "resume_run" => Action::ResumeRun { run: self.run()? },
+            "retry_run" => Action::RetryRun { run: self.run()?, deadline_ms: None },
+            "delete_run" => Action::DeleteRun { run: self.run()? },
+            "signal_run" => {
+                let (name, payload) = (self.required("name")?, self.payload("payload")?);
+                Action::SignalRun { run: self.run()?, name, payload, key: self.text("key") }
+            }
+            "approve" | "reject" => {
+                let (run, step, approve) = (self.run()?, self.required("step")?, name == "approve");
+                Action::DecideApproval { run, step, approve, note: self.text("note") }
+            }
+            "pause_queue" => Action::PauseQueue { queue: self.required("queue")? },
+            "resume_queue" => Action::ResumeQueue { queue: self.required("queue")? },
+            "set_queue_limits" => {
+                Action::SetQueueLimits { queue: self.required("queue")?, limits: self.queue_limits()? }
+            }
+            "clear_queue_limits" => Action::ClearQueueLimits { queue: self.required("queue")? },
+            "weigh_gate" => {
+                let weight = self.number("weight")?.unwrap_or(1);
+                Action::WeighGate { queue: self.required("queue")?, gate: self.required("gate")?, weight }
+            }
+            "set_limit" => Action::SetLimit { limit: self.required("limit")?, rule: self.rule()? },
+            "clear_limit" => Action::ClearLimit { limit: self.required("limit")? },
+            "pause_schedule" => Action::PauseSchedule { schedule: self.required("schedule")? },
+            "resume_schedule" => Action::ResumeSchedule { schedule: self.required("schedule")? },
+            "trigger_schedule" => Action::TriggerSchedule { schedule: self.required("schedule")?, input: None },
+            "revert_schedule" => Action::RevertSchedule { schedule: self.required("schedule")? },
+            "delete_schedule" => Action::DeleteSchedule { schedule: self.required("schedule")? },
+            _ => {
+                return Err(Problem::bad_input(format!("No action is called {name}."), "Use the forms of the pages."));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use super::*;
+
+    fn fields(of: &[(&str, &str)]) -> Fields {
+        Fields(of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn a_start_keeps_every_digit_and_reads_tags_line_by_line() {
+        let form = fields(&[
+            ("action", "start_run"),
+            ("workflow", "checkout"),
+            ("input", "[12345678901234567890.10]"),
+            ("key", ""),
+            ("tags", "customer=42\n\nregion = eu "),
+        ]);
+        let Action::StartRun(start) = form.action().unwrap() else { panic!("another action") };
+        assert_eq!(start.input.as_str(), "[12345678901234567890.10]");
+        assert_eq!((start.key.as_deref(), start.tags.len()), (None, 2));
+        assert_eq!(start.tags["region"], "eu");
+    }
+
+    #[test]
+    fn forms_that_are_incomplete_are_refused() {
+        for form in [
+            &[][..],
+            &[("action", "explode")],
+            &[("action", "cancel_run")],
+            &[("action", "cancel_run"), ("run", "x")],
+            &[("action", "start_run"), ("workflow", "w"), ("input", "{")],
+            &[("action", "start_run"), ("workflow", "w"), ("tags", "x")],
+            &[("action", "set_limit"), ("limit", "llm"), ("concurrency", "-1")],
+            &[("action", "set_limit"), ("limit", "llm"), ("rate", "0")],
+        ] {
+            let status = fields(form).action().unwrap_err().status;
+            assert_eq!(status.as_u16(), 400, "{form:?}");
+        }
+    }
+}

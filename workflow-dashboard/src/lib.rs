@@ -1,0 +1,125 @@
+//! The dashboard of workflows: pages in your own process that show runs, their timelines and
+//! everything around them, and change what an operator may change.
+//!
+//! [`router`] is an axum router that an application nests under any prefix. The pages are complete
+//! without a script. `docs/guide/dashboard.md` shows them.
+//!
+//! ```no_run
+//! // no_run: it listens on a port.
+//! use std::net::SocketAddr;
+//!
+//! use workflow_dashboard::{Access, router};
+//! use workflow_sdk::Client;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("sqlite://orders.db").await?;
+//! let app = axum::Router::new().nest("/workflows", router(client, Access::local()));
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7777").await?;
+//! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod action;
+mod assets;
+mod clock;
+mod facets;
+mod forms;
+mod frame;
+mod icons;
+mod orders;
+mod pages;
+mod panel;
+mod payload;
+mod problem;
+mod scale;
+mod status;
+mod timeline;
+mod verdict;
+mod visit;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::routing::{get, post};
+use workflow_sdk::operate::Operate;
+
+use workflow_http::internal::Redacted;
+pub use workflow_http::{Access, Actor, Redact};
+
+use frame::Badges;
+use problem::Problem;
+
+/// The state that the handlers share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) operate: Arc<dyn Operate>,
+    pub(crate) badges: Arc<Badges>,
+}
+
+/// The largest body of a form, in bytes. A larger payload goes through the API.
+const LARGEST_FORM: usize = 1024 * 1024;
+
+/// Returns the pages. `access` says which requests are let in, and each actor's role what it may
+/// change; [`Access::read_only`] leaves every change out.
+///
+/// The pages use relative links, so the router works below any prefix, and below a proxy that adds
+/// one. [`Access::local`] needs the address of the peer: serve the application with
+/// `into_make_service_with_connect_info::<SocketAddr>()`.
+///
+/// # Errors
+/// Each error is a page that says what to do next.
+pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
+    let shared = Shared { operate: Redacted::new(operate, &access), badges: Arc::default() };
+    let pages = Router::new()
+        .route("/", get(pages::overview::show))
+        .route("/runs", get(pages::runs::show))
+        .route("/runs/{run}", get(pages::run::show))
+        .route("/runs/{run}/payload", get(pages::run_payload::download))
+        .route("/approvals", get(pages::approvals::show))
+        .route("/workflows", get(pages::workflows::show))
+        .route("/queues", get(pages::queues::show))
+        .route("/queues/{queue}", get(pages::gates::show))
+        .route("/schedules", get(pages::schedules::show))
+        .route("/workers", get(pages::workers::show))
+        .route("/audit", get(pages::audit::show))
+        .route("/system", get(pages::system::show))
+        .route("/orders", post(orders::perform))
+        .fallback(|| async { Problem::no_page() })
+        .method_not_allowed_fallback(|| async { Problem::no_page() })
+        .layer(from_fn_with_state(Arc::new(access), visit::enter))
+        .layer(DefaultBodyLimit::max(LARGEST_FORM));
+    Router::new()
+        .route("/assets/{name}", get(assets::serve))
+        .merge(pages)
+        .with_state(shared)
+        .layer(map_response(headers))
+}
+
+/// Sets the headers that every answer has. No page may load or send anything elsewhere, and none
+/// runs a script that stands in the page.
+async fn headers(mut response: axum::response::Response) -> axum::response::Response {
+    use axum::http::{HeaderName, HeaderValue, header};
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                          connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("x-robots-tag"), "noindex"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Compiles the code on this page of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/dashboard.md")]
+struct DashboardPage;

@@ -1,0 +1,92 @@
+//! Changes: a form is posted, its order is performed, and the browser goes back.
+
+use std::collections::HashMap;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::extract::rejection::FormRejection;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use workflow_sdk::operate::{Order, OrderOutcome};
+
+use crate::Shared;
+use crate::action::Fields;
+use crate::problem::Problem;
+use crate::visit::{Visit, note_for_next};
+
+/// `POST /orders`: performs an order, and sends the browser back to its page.
+pub(crate) async fn perform(
+    State(shared): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    headers: HeaderMap,
+    form: Result<axum::Form<HashMap<String, String>>, FormRejection>,
+) -> Result<Response, Problem> {
+    let axum::Form(fields) = form.map_err(unread)?;
+    let fields = Fields(fields);
+    check_origin(&visit, &headers, &fields)?;
+    let action = fields.action()?;
+    if !visit.may_do(&action) {
+        let needed = action.role();
+        let message =
+            format!("{} needs the role {needed:?}, and {} is {:?}.", action.verb(), visit.actor.name, visit.actor.role);
+        return Err(Problem::forbidden(message, "Ask a person with this role."));
+    }
+    let mut order = Order::new(action).actor(visit.actor.name.clone());
+    if let Some(reason) = fields.text("reason") {
+        order = order.reason(reason);
+    }
+    let done = shared.operate.perform(order).await?;
+    let place = match done.outcome {
+        OrderOutcome::Started { run } | OrderOutcome::Existed { run } => format!("/runs/{run}"),
+        OrderOutcome::Deleted { .. } => "/runs".to_owned(),
+        _ => fields.text("back").filter(|back| is_inside(back)).unwrap_or_else(|| "/".to_owned()),
+    };
+    let place = [(header::LOCATION, visit.link(&place)), note_for_next(&visit, &done.message)];
+    Ok((StatusCode::SEE_OTHER, place).into_response())
+}
+
+fn unread(rejection: FormRejection) -> Problem {
+    let help = "Go back, and send the form again. A value of more than 1 MiB goes through the API.";
+    Problem::new(rejection.status(), "The form cannot be read", rejection.body_text(), help)
+}
+
+/// Lets a form in that a page of this dashboard has sent: the browser says so, and the form repeats
+/// the token of its cookie, which no page of another site can read.
+fn check_origin(visit: &Visit, headers: &HeaderMap, fields: &Fields) -> Result<(), Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_from_here = match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => site == "same-origin",
+        (None, Some(origin)) => origin.split_once("://").map(|(_, of)| of) == text("host"),
+        (None, None) => false,
+    };
+    if !is_from_here {
+        let help = "Open the dashboard itself, and do it there. A program uses the API.";
+        return Err(Problem::forbidden("The form does not come from a page of this dashboard.", help));
+    }
+    if !visit.has_sent_token(&fields.text("token").unwrap_or_default()) {
+        let help = "Allow cookies for this address, load the page again, and repeat it.";
+        return Err(Problem::forbidden("The form is older than the session of this browser.", help));
+    }
+    Ok(())
+}
+
+/// Returns `true` if this is a path below the prefix, and nothing that leads elsewhere.
+fn is_inside(back: &str) -> bool {
+    let is_path = back.starts_with('/') && !back.starts_with("//");
+    is_path && back.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_leads_back_to_this_dashboard_alone() {
+        for back in ["/", "/runs?q=status%3Afailed", "/runs/0190"] {
+            assert!(is_inside(back), "{back}");
+        }
+        for back in ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x", "runs"] {
+            assert!(!is_inside(back), "{back}");
+        }
+    }
+}

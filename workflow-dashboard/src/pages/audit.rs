@@ -1,0 +1,120 @@
+//! The changes that operators have made, when, and why.
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+use workflow_sdk::operate::{AuditEntry, AuditPage, Cursor, ListAudit};
+
+use crate::facets::escaped;
+use crate::frame::{Page, Section, empty};
+use crate::problem::Problem;
+use crate::visit::Visit;
+use crate::{Shared, clock, status};
+
+/// The parameters of the page.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Which {
+    /// The beginning of the verb.
+    #[serde(default)]
+    verb: String,
+    #[serde(default)]
+    target: String,
+    #[serde(default)]
+    actor: String,
+    cursor: Option<String>,
+}
+
+/// `GET /audit`.
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    which: Result<Query<Which>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
+    let mut list = ListAudit::new().verb(which.verb.trim());
+    for (text, set) in
+        [(&which.target, ListAudit::target as fn(ListAudit, String) -> ListAudit), (&which.actor, ListAudit::actor)]
+    {
+        if !text.trim().is_empty() {
+            list = set(list, text.trim().to_owned());
+        }
+    }
+    if let Some(cursor) = &which.cursor {
+        list = list.cursor(Cursor::new(cursor.clone()));
+    }
+    let page = shared.operate.audit(list).await?;
+    Ok(shared.page(&visit, Page::new(Section::Audit, draw(&visit, &which, &page), "workflow audit")).await)
+}
+
+pub(super) fn draw(visit: &Visit, which: &Which, page: &AuditPage) -> Markup {
+    let is_filtered = !(which.verb.is_empty() && which.target.is_empty() && which.actor.is_empty());
+    html! {
+        form.filters method="get" action=(visit.link("/audit")) {
+            label { "Verb" input name="verb" value=(which.verb) placeholder="run. or queue.pause"; }
+            label { "Target" input name="target" value=(which.target) placeholder="queue:mail"; }
+            label { "Actor" input name="actor" value=(which.actor) placeholder="any"; }
+            button.btn { "Filter" }
+            @if is_filtered { a.btn.ghost href=(visit.link("/audit")) { "All" } }
+        }
+        @if page.items.is_empty() {
+            @if is_filtered {
+                (empty("No order matches", "The verb may be the beginning of one; target and actor are whole.", None))
+            }
+            @else {
+                (empty(
+                    "Nothing was changed yet",
+                    "Each order of an operator leaves a row here, in the same commit as the change.",
+                    None,
+                ))
+            }
+        } @else {
+            table.wide aria-label="Audit" {
+                thead {
+                    tr {
+                        th { "When" }
+                        th { "Actor" }
+                        th { "Verb" }
+                        th { "Target" }
+                        th.opt { "Reason" }
+                        th.opt { "Outcome" }
+                    }
+                }
+                tbody { @for entry in &page.items { (row(visit, entry)) } }
+            }
+        }
+        @if let Some(next) = &page.next {
+            @let [verb, target, actor] = [&which.verb, &which.target, &which.actor].map(|text| escaped(text));
+            @let filter = format!("verb={verb}&target={target}&actor={actor}");
+            div.listfoot {
+                span.right {
+                    a.btn rel="next" href=(visit.link(&format!("/audit?{filter}&cursor={}", next.as_str()))) { "Older" }
+                }
+            }
+        }
+    }
+}
+
+fn row(visit: &Visit, entry: &AuditEntry) -> Markup {
+    let run = entry.target.strip_prefix("run:");
+    let arguments =
+        entry.arguments.as_object().filter(|object| !object.is_empty()).map(|_| entry.arguments.to_string());
+    html! {
+        tr data-row=(entry.id) {
+            td.nowrap.dim { (clock::at(entry.at, visit.now)) }
+            td { (entry.actor.as_deref().unwrap_or("—")) }
+            td.mono { (entry.verb) }
+            td.mono.cut-off title=(entry.target) {
+                @match run {
+                    Some(run) => a.quiet href=(visit.link(&format!("/runs/{run}"))) { "run " (status::short_id(run)) },
+                    None => (entry.target)
+                }
+                @if let Some(arguments) = &arguments { span.faint { " " (arguments) } }
+            }
+            td.opt.dim { (entry.reason.as_deref().unwrap_or("")) }
+            td.opt.dim { (entry.outcome) }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! One queue with its gates.
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+use workflow_sdk::operate::{Cursor, GatePage, GateView, ListGates, OperateErrorCode, QueueView, Role};
+
+use crate::Shared;
+use crate::facets::{self, escaped, word};
+use crate::forms::{self, Offer};
+use crate::frame::{Page, Section};
+use crate::icons::Icon;
+use crate::problem::{Problem, sentence};
+use crate::status::count;
+use crate::visit::Visit;
+
+use super::queues::{actions, limits};
+
+/// The parameters of the page.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Which {
+    cursor: Option<String>,
+}
+
+/// `GET /queues/{queue}`.
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Path(name): Path<String>,
+    which: Result<Query<Which>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
+    let mut list = ListGates::new(&name);
+    if let Some(cursor) = which.cursor {
+        list = list.cursor(Cursor::new(cursor));
+    }
+    let (queues, gates) = futures::future::join(shared.operate.queues(), shared.operate.gates(list)).await;
+    let gates = match gates {
+        // The page of a queue that is declared shows it before its first run.
+        Err(error) if error.code == OperateErrorCode::NotFound => None,
+        gates => Some(gates?),
+    };
+    let unknown = || {
+        Problem::new(
+            axum::http::StatusCode::NOT_FOUND,
+            "This is not here",
+            format!("there is no queue {name:?}"),
+            "the list has every queue",
+        )
+    };
+    let queue = queues?.into_iter().find(|queue| queue.name == name).ok_or_else(unknown)?;
+    let mut page =
+        Page::new(Section::Queues, draw(&visit, &queue, gates.as_ref()), format!("workflow queues gates {name:?}"));
+    page.title = format!("Queue {name}");
+    page.top = Some(html! {
+        nav.crumb aria-label="Place" { a href=(visit.link("/queues")) { "Queues" } (Icon::CHEVRON.draw()) }
+        h1.cut-off { (name) }
+    });
+    Ok(shared.page(&visit, page).await)
+}
+
+fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>) -> Markup {
+    let words = limits(&queue.limits);
+    html! {
+        section.run-head #head data-key="head" {
+            div.line { h2.wrap { (queue.name) } div.right.acts data-actions { (actions(visit, queue)) } }
+            p.why { @match &queue.pause {
+                Some(pause) => { "Paused: " (sentence(&pause.reason)) },
+                None if queue.workers == 0 => "No live worker serves a lane of this queue.",
+                None => "Open.",
+            } }
+            dl.facts {
+                div { dt { "Under way" } dd.num { (count(queue.running)) } }
+                div { dt { "Waiting" } dd.num { (count(queue.waiting)) } }
+                div { dt { "Workers" } dd.num { (queue.workers) } }
+                div { dt { "Limits" } dd { @if words.is_empty() { "none" } @else { (words.join(", ")) } } }
+                div {
+                    dt { "Runs" }
+                    dd { a.quiet href=(facets::link(visit, &word("queue", &queue.name))) { "Search" } }
+                }
+            }
+        }
+        @let items = gates.map(|page| page.items.as_slice()).unwrap_or_default();
+        @if items.is_empty() { p.faint.pad { "No run of this queue was ever started behind a gate." } } @else {
+            table.wide aria-label="Gates" {
+                thead {
+                    tr {
+                        th { "Gate" }
+                        th.r { "Under way" }
+                        th.r { "Waiting" }
+                        th.r { "Weight" }
+                        th.r { span.hidden { "Actions" } }
+                    }
+                }
+                tbody { @for gate in items { (row(visit, queue, gate)) } }
+            }
+        }
+        @if let Some(next) = gates.and_then(|page| page.next.as_ref()) {
+            div.listfoot {
+                span.right {
+                    a.btn rel="next"
+                        href=(visit.link(&format!("/queues/{}?cursor={}", escaped(&queue.name), next.as_str()))) {
+                        "More gates"
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(visit: &Visit, queue: &QueueView, gate: &GateView) -> Markup {
+    let sentence = "A gate with weight 2 begins two runs in its turn where others begin one.";
+    let weigh = Offer::new("weigh_gate", "Weigh", Role::Admin, sentence)
+        .with("queue", &queue.name)
+        .with("gate", &gate.name)
+        .fields(forms::number("Weight, 1 to 1000", "weight", Some(gate.weight)));
+    let search = format!("{} {}", word("queue", &queue.name), word("gate", &gate.name));
+    html! {
+        tr data-row=(gate.name) {
+            td.cut-off { a href=(facets::link(visit, &search)) { strong { (gate.name) } } }
+            td.r.num { (count(gate.running)) }
+            td.r.num { (count(gate.waiting)) }
+            td.r.num { (gate.weight) }
+            td.r { div.acts.end data-actions { (weigh.draw(visit)) } }
+        }
+    }
+}

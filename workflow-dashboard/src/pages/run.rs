@@ -1,0 +1,322 @@
+//! One run: why it is where it is, its timeline, its history and its payloads.
+
+use axum::Extension;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use futures::future::join_all;
+use maud::{Markup, html};
+use serde::Deserialize;
+use workflow_http::internal::shown;
+use workflow_sdk::operate::{
+    Cursor, HistoryPage, ListApprovals, ListHistory, ListTimeline, Operate, PayloadOf, RunDetail, RunSummary, Timeline,
+    TimelineRow,
+};
+use workflow_sdk::{PendingApproval, RunId, RunNow, SCHEDULE_TAG};
+
+use crate::facets::{self, escaped};
+use crate::frame::{Page, Section};
+use crate::icons::Icon;
+use crate::panel::{self, Step};
+use crate::problem::{Problem, sentence};
+use crate::status::{self, Look};
+use crate::timeline::{Drawing, Family, Shown, legend, split};
+use crate::visit::Visit;
+use crate::{Shared, clock};
+
+use super::{run_actions, run_history, run_payload};
+
+/// The most steps of a timeline that stand in one page.
+const WINDOW: u32 = 300;
+/// The most children that are drawn in place.
+const MOST_CHILDREN: usize = 10;
+/// The most steps of a child that are drawn in place.
+const CHILD_WINDOW: u32 = 40;
+/// The attempts among which the panel looks for those of its step.
+const PANEL_HISTORY: u32 = 200;
+
+/// The parameters of the page.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Which {
+    tab: Option<String>,
+    /// The step whose panel is open.
+    step: Option<String>,
+    /// Which steps the timeline shows: `failed` or `slow`.
+    show: Option<String>,
+    /// How many steps are left out at the beginning.
+    from: Option<u32>,
+    cursor: Option<String>,
+}
+
+pub(super) fn refused(text: String) -> Problem {
+    Problem::bad_input(text, "Follow the links of the pages. An id of a run is a UUID.")
+}
+
+/// `GET /runs/{run}`.
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    run: Result<Path<RunId>, PathRejection>,
+    which: Result<Query<Which>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Path(id) = run.map_err(|error| refused(error.body_text()))?;
+    let Query(which) = which.map_err(|error| refused(error.body_text()))?;
+    let operate = &*shared.operate;
+    let window = ListTimeline::new(id).from(which.from.unwrap_or_default()).limit(WINDOW);
+    let approvals = operate.approvals(ListApprovals::new().run(id));
+    let reads = futures::future::join3(operate.run(id), operate.timeline_window(window), approvals);
+    let (detail, timeline, approvals) = reads.await;
+    let (detail, timeline) = (shown(detail?, &visit.actor), timeline?);
+    let header = Header {
+        detail: &detail,
+        timeline: &timeline,
+        approvals: approvals.map(|page| page.items).unwrap_or_default(),
+    };
+    let tab = match which.tab.as_deref() {
+        Some("history") => {
+            let mut list = ListHistory::new(id);
+            if let Some(cursor) = which.cursor {
+                list = list.cursor(Cursor::new(cursor));
+            }
+            Tab::History(operate.history(list).await?)
+        }
+        Some("data") => Tab::Data,
+        _ => {
+            let (children, step) =
+                futures::future::join(families(operate, &timeline), step_of(operate, &timeline, which.step.as_deref()))
+                    .await;
+            let shown = match which.show.as_deref() {
+                Some("failed") => Shown::Failed,
+                Some("slow") => Shown::Slow,
+                _ => Shown::All,
+            };
+            Tab::Timeline { children, step, shown }
+        }
+    };
+    let mut page = Page::new(Section::Runs, draw(&visit, &header, &tab), format!("workflow runs show {id}"));
+    let name = detail.summary.key.clone().unwrap_or_else(|| status::short_id(id));
+    page.title = format!("{} {name}", detail.summary.lane.workflow);
+    page.top = Some(html! {
+        nav.crumb aria-label="Place" { a href=(visit.link("/runs")) { "Runs" } (Icon::CHEVRON.draw()) }
+        h1.cut-off dir="auto" { (page.title) }
+    });
+    Ok(shared.page(&visit, page).await)
+}
+
+/// Reads the runs that the steps of a timeline have started.
+async fn families(operate: &dyn Operate, timeline: &Timeline) -> Vec<Family> {
+    let children = timeline.rows.iter().filter_map(|row| Some((row.step.clone(), row.child?)));
+    let reads = children.take(MOST_CHILDREN).map(async |(step, child)| {
+        let window = ListTimeline::new(child).limit(CHILD_WINDOW);
+        let (run, timeline) = futures::future::join(operate.run(child), operate.timeline_window(window)).await;
+        Some(Family { step, run: run.ok()?.summary, timeline: timeline.ok()? })
+    });
+    join_all(reads).await.into_iter().flatten().collect()
+}
+
+/// Reads what the panel of a step shows.
+async fn step_of<'a>(operate: &dyn Operate, timeline: &'a Timeline, step: Option<&str>) -> Option<Step<'a>> {
+    let row: &TimelineRow = timeline.rows.iter().find(|row| Some(row.step.as_str()) == step)?;
+    let page = operate.history(ListHistory::new(timeline.run).limit(PANEL_HISTORY)).await.ok();
+    let items = page.map(|page| page.items).unwrap_or_default();
+    let items: Vec<_> = items.into_iter().filter(|item| item.step == row.step).collect();
+    let attempt = row.bars.last().map_or(1, |bar| bar.attempt);
+    let output = match items.is_empty() {
+        true => operate.payload(timeline.run, PayloadOf::Step { step: row.step.clone(), attempt }).await.ok(),
+        false => None,
+    };
+    Some(Step { run: timeline.run, row, items, output, end: timeline.to })
+}
+
+/// The part above the tabs.
+pub(super) struct Header<'a> {
+    pub(super) detail: &'a RunDetail,
+    pub(super) timeline: &'a Timeline,
+    pub(super) approvals: Vec<PendingApproval>,
+}
+
+/// The tab that is open.
+pub(super) enum Tab<'a> {
+    Timeline { children: Vec<Family>, step: Option<Step<'a>>, shown: Shown },
+    History(HistoryPage),
+    Data,
+}
+
+pub(super) fn draw(visit: &Visit, header: &Header<'_>, tab: &Tab<'_>) -> Markup {
+    html! {
+        (head(visit, header))
+        (tabs(visit, header.detail.summary.id, tab))
+        @match tab {
+            Tab::Timeline { children, step, shown } => (timeline_tab(visit, header, children, step.as_ref(), *shown)),
+            Tab::History(page) => (run_history::draw(visit, header.detail.summary.id, page)),
+            Tab::Data => (run_payload::draw(visit, header.detail)),
+        }
+    }
+}
+
+fn head(visit: &Visit, header: &Header<'_>) -> Markup {
+    let Header { detail, timeline, approvals } = header;
+    let run = &detail.summary;
+    html! {
+        section.run-head #head data-key="head" {
+            div.line {
+                h2.wrap dir="auto" { (run.lane.workflow) }
+                @if let Some(key) = &run.key { span.mono.dim.wrap dir="auto" { (key) } }
+                (Look::of(run).pill())
+                div.right.acts data-actions { (run_actions::draw(visit, run)) }
+            }
+            p.why { (clock::prose(&sentence(&detail.why), visit.now)) }
+            @for approval in approvals { (run_actions::approval(visit, approval)) }
+            (facts(visit, run, timeline))
+        }
+    }
+}
+
+fn facts(visit: &Visit, run: &RunSummary, timeline: &Timeline) -> Markup {
+    let now = visit.now;
+    let schedule = run.tags.get(SCHEDULE_TAG);
+    html! {
+        dl.facts {
+            div { dt { "Run" } dd.mono title=(run.id) { span data-copied { (status::short_id(run.id)) } } }
+            div { dt { "Version" } dd { (run.lane.version) } }
+            div {
+                dt { "Queue" }
+                dd {
+                    (run.lane.queue)
+                    @if let Some(gate) = &run.gate { " · gate " (gate) }
+                    @if let Some(priority) = run.priority { " · " (format!("{priority:?}").to_lowercase()) }
+                }
+            }
+            div { dt { "Started" } dd { (clock::at(run.created_at, now)) } }
+            div { dt { "Duration" } dd.num { (super::runs::duration(run, now)) } }
+            div { dt { "Where the time went" } dd { (split(timeline)) } }
+            @if run.attempt > 1 { div { dt { "Attempt" } dd { (run.attempt) } } }
+            @if run.generation > 0 { div { dt { "Continued" } dd { (run.generation) " times" } } }
+            @if let RunNow::Running {
+                worker: Some(worker), ..
+            }  = &run.now {
+                div { dt { "Worker" } dd.mono { (status::worker(worker)) } }
+            }
+            @if let Some(deadline) = run.deadline_at { div { dt { "Deadline" } dd { (clock::at(deadline, now)) } } }
+            @if let Some(parent) = &run.parent {
+                div {
+                    dt { "Parent" }
+                    dd {
+                        a.quiet
+                            href=(visit.link(&format!("/runs/{}?step={}", parent.run_id, escaped(&parent.step_key)))) {
+                            (status::short_id(parent.run_id))
+                            " · "
+                            (parent.step_key)
+                        }
+                    }
+                }
+            }
+            @if let Some(schedule) = schedule {
+                div { dt { "Schedule" } dd { a.quiet href=(visit.link("/schedules")) { (schedule) } } }
+            }
+            @if !run.tags.is_empty() {
+                div { dt { "Tags" } dd.tags {
+                    @for (name, value) in &run.tags {
+                        a.tag
+                            href=(facets::link(visit, &facets::tag(name, value))) {
+                            (name)
+                            " "
+                            (value)
+                        }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn tabs(visit: &Visit, run: RunId, tab: &Tab<'_>) -> Markup {
+    let link = |tab: &str| visit.link(&format!("/runs/{run}{tab}"));
+    let entry = |is_on: bool, place: String, name: &str| {
+        html! {
+            a href=(place) aria-current=[is_on.then_some("page")] { (name) }
+        }
+    };
+    html! {
+        nav.tabs aria-label="Parts of the run" {
+            (entry(matches!(tab, Tab::Timeline { .. }), link(""), "Timeline"))
+            (entry(matches!(tab, Tab::History(_)), link("?tab=history"), "History"))
+            (entry(matches!(tab, Tab::Data), link("?tab=data"), "Input & output"))
+        }
+    }
+}
+
+fn timeline_tab(
+    visit: &Visit,
+    header: &Header<'_>,
+    children: &[Family],
+    step: Option<&Step<'_>>,
+    shown: Shown,
+) -> Markup {
+    let Header { detail, timeline, .. } = header;
+    let run = detail.summary.id;
+    let from = timeline.left_out;
+    let place = move |parts: &str| visit.link(&format!("/runs/{run}?from={from}{parts}"));
+    let show = match shown {
+        Shown::All => "",
+        Shown::Failed => "&show=failed",
+        Shown::Slow => "&show=slow",
+    };
+    let link = |step: &str| place(&format!("{show}&step={}", escaped(step)));
+    let child = |child: &RunSummary| visit.link(&format!("/runs/{}", child.id));
+    let selected = step.map(|step| step.row.step.as_str());
+    let drawing = Drawing { timeline, children, shown, selected, may_see: visit.actor.payloads };
+    let segment = |is_on: bool, parts: &str, name: &str| {
+        html! {
+            a.on[is_on] href=(place(parts)) aria-current=[is_on.then_some("true")] { (name) }
+        }
+    };
+    html! {
+        div.detail {
+            section.gantt #gantt data-key="gantt" aria-label="Timeline" {
+                div.g-tools {
+                    span.seg {
+                        (segment(shown == Shown::All, "", "All"))
+                        (segment(shown == Shown::Slow, "&show=slow", "Slow"))
+                        (segment(shown == Shown::Failed, "&show=failed", "Failed"))
+                    }
+                    span { (summary(timeline, children)) }
+                    span.right { (windows(visit, timeline)) }
+                }
+                @if timeline.rows.is_empty() { p.faint.g-none { "No step has begun yet." } }
+                (drawing.draw(&link, &child))
+                (legend())
+            }
+            @match step {
+                Some(step) => (step.draw(visit, &place(show))),
+                None => (panel::of_run(visit, detail, timeline)),
+            }
+        }
+    }
+}
+
+fn summary(timeline: &Timeline, children: &[Family]) -> String {
+    let many = |number: usize, one: &str, more: &str| match number {
+        1 => format!("1 {one}"),
+        _ => format!("{} {more}", clock::grouped(number as u64)),
+    };
+    let crashes = timeline.marks.iter().filter(|mark| mark.kind == workflow_sdk::operate::MarkKind::Crashed).count();
+    let mut words = vec![many(timeline.rows.len(), "step", "steps")];
+    if !children.is_empty() {
+        words.push(many(children.len(), "child run", "child runs"));
+    }
+    if crashes > 0 {
+        words.push(many(crashes, "crash", "crashes"));
+    }
+    words.join(" · ")
+}
+
+/// Draws the links to the other steps of a run that has too many for one page.
+fn windows(visit: &Visit, timeline: &Timeline) -> Markup {
+    let place = |from: u32| visit.link(&format!("/runs/{}?from={from}", timeline.run));
+    let from = timeline.left_out;
+    html! {
+        @if from > 0 { a.btn rel="prev" href=(place(from.saturating_sub(WINDOW))) { "Earlier steps" } }
+        @if !timeline.complete { a.btn rel="next" href=(place(from + WINDOW)) { "Later steps" } }
+    }
+}

@@ -1,0 +1,124 @@
+//! The changes that one run allows, each with a sentence of what will happen.
+
+use maud::{Markup, html};
+use workflow_sdk::operate::{Role, RunNow, RunSummary};
+use workflow_sdk::{PendingApproval, RunStatus};
+
+use crate::clock;
+use crate::forms::{self, Offer};
+use crate::icons::Icon;
+use crate::status;
+use crate::visit::Visit;
+
+/// Draws the actions that fit the state of a run.
+pub(super) fn draw(visit: &Visit, run: &RunSummary) -> Markup {
+    let offer = |action, label, sentence: &str| Offer::new(action, label, Role::Operator, sentence).with("run", run.id);
+    let (main, more) = if run.status.is_terminal() { ended(run, &offer) } else { open(run, &offer) };
+    html! {
+        @for offer in &main { (offer.draw(visit)) }
+        @if visit.may(Role::Operator) {
+            details.act.more {
+                summary.btn aria-label="More actions" { "•••" }
+                div.pop {
+                    @for offer in more.iter().filter(|offer| offer.is_open_to(visit)) {
+                        details.fold { summary { (offer.label()) } (offer.form(visit)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Offers = (Vec<Offer>, Vec<Offer>);
+
+fn ended(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Offer) -> Offers {
+    let retry = "The run goes on where it failed: it keeps every outcome, and tries the failed step again.";
+    let again = "A new run begins with the input of this one, or with another. This run stays as it is.";
+    let fork = offer("fork_run", "Run again", again).icon(Icon::RETRY).fields(html! {
+        (forms::json("Input, if it should be another one", "input", ""))
+        (forms::line("Version, if it should be another one", "version", "", &run.lane.version))
+    });
+    let delete = Offer::new(
+        "delete_run",
+        "Delete",
+        Role::Admin,
+        "The run is removed, with its history, its signals and its payloads. Nothing brings it back.",
+    )
+    .with("run", run.id)
+    .dangerous();
+    match run.status {
+        RunStatus::Failed => (vec![offer("retry_run", "Retry", retry).icon(Icon::RETRY)], vec![fork, delete]),
+        _ => (vec![fork], vec![delete]),
+    }
+}
+
+fn open(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Offer) -> Offers {
+    let is_paused = matches!(run.now, RunNow::Paused { .. });
+    let signal = "The signal waits in the inbox of the run until the workflow asks for one of this name.";
+    let signal = offer("signal_run", "Send signal", signal).icon(Icon::SIGNAL).fields(html! {
+        (forms::required("Name", "name", "", "picked_up"))
+        (forms::json("Value, as JSON", "payload", "null"))
+        (forms::line("Key: of several signals with one key, the first counts", "key", "", "none"))
+    });
+    let pause = match is_paused {
+        true => offer("resume_run", "Resume", "The run goes on as soon as it is due.").icon(Icon::RETRY),
+        false => {
+            offer("pause_run", "Pause", "Running steps end, then the run waits until it is resumed. Its timers go on.")
+                .icon(Icon::PAUSE)
+        }
+    };
+    let cancel = match (run.cancel_requested_at, run.started_at) {
+        (Some(_), _) => "A cancel was requested before. This one ends the run at once, and nothing is undone.",
+        (None, None) => "The run has not begun: it ends as canceled at once.",
+        (None, Some(_)) => {
+            "The workflow is told to end, and undoes what it has compensations for. It ends as canceled."
+        }
+    };
+    let cancel = offer("cancel_run", "Cancel", cancel).verb("Cancel the run").dangerous();
+    let terminate = offer(
+        "terminate_run",
+        "Terminate",
+        "The run ends as canceled at once. Nothing is undone: compensations do not run.",
+    )
+    .dangerous();
+    let fork = offer("fork_run", "Start a copy", "A new run begins with the input of this one. This run goes on, too.")
+        .fields(forms::json("Input, if it should be another one", "input", ""));
+    (vec![signal, pause, cancel], vec![fork, terminate])
+}
+
+/// Draws an approval that waits, with both answers.
+pub(super) fn approval(visit: &Visit, approval: &PendingApproval) -> Markup {
+    let answers = answers(visit, approval);
+    html! {
+        div.asks {
+            span.wait { (Icon::APPROVALS.draw()) }
+            p {
+                b { (approval.key) } " asks " (approval.to.as_deref().unwrap_or("for a decision"))
+                span.faint {
+                    " · since "
+                    (clock::at(approval.since, visit.now))
+                    @if let Some(until) = approval.until { ", until " (clock::at(until, visit.now)) }
+                }
+            }
+            div.right.acts { (answers) }
+        }
+    }
+}
+
+/// Draws the two answers to an approval.
+pub(super) fn answers(visit: &Visit, approval: &PendingApproval) -> Markup {
+    let run = status::short_id(approval.run_id);
+    let offer = |action, label, word: &str| {
+        let sentence =
+            format!("Run {run} goes on with your name and {word} for {}. A decision is final.", approval.key);
+        let note = forms::line("Note, which the run receives", "note", "", "none");
+        Offer::new(action, label, Role::Operator, sentence)
+            .with("run", approval.run_id)
+            .with("step", &approval.key)
+            .fields(note)
+    };
+    html! {
+        (offer("approve", "Approve", "an approval").draw(visit))
+        (offer("reject", "Reject", "a rejection").dangerous().draw(visit))
+    }
+}

@@ -1,0 +1,161 @@
+//! Schedules: when they start runs, and why one does not.
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+use workflow_sdk::operate::{Cursor, ListSchedules, Role, SchedulePage, ScheduleView};
+use workflow_sdk::{Origin, Timing};
+
+use crate::facets::{self, word};
+use crate::forms::Offer;
+use crate::frame::{Page, Section, empty};
+use crate::problem::Problem;
+use crate::visit::Visit;
+use crate::{Shared, clock};
+
+/// The parameters of the page.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Which {
+    cursor: Option<String>,
+}
+
+/// `GET /schedules`.
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    which: Result<Query<Which>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
+    let mut list = ListSchedules::new();
+    if let Some(cursor) = which.cursor {
+        list = list.cursor(Cursor::new(cursor));
+    }
+    let page = shared.operate.schedules(list).await?;
+    Ok(shared.page(&visit, Page::new(Section::Schedules, draw(&visit, &page), "workflow schedules list")).await)
+}
+
+pub(super) fn draw(visit: &Visit, page: &SchedulePage) -> Markup {
+    if page.items.is_empty() && page.unreadable.is_empty() {
+        let text =
+            "Declare one on a worker with Worker::schedule(..). It starts runs by the clock, each occurrence once.";
+        return html! { div.page { (empty("There is no schedule", text, None)) } };
+    }
+    html! {
+        table.wide aria-label="Schedules" {
+            thead {
+                tr {
+                    th { "Schedule" }
+                    th.opt { "Starts" }
+                    th { "Times" }
+                    th { "Next" }
+                    th.opt { "Last" }
+                    th.r.opt { "Started" }
+                    th.r { span.hidden { "Actions" } }
+                }
+            }
+            tbody {
+                @for schedule in &page.items { (row(visit, schedule)) }
+                @for schedule in &page.unreadable {
+                    tr data-row=(schedule.name) {
+                        td { strong { (schedule.name) } }
+                        td.bad colspan="6" { (schedule.reason) }
+                    }
+                }
+            }
+        }
+        @if let Some(next) = &page.next {
+            div.listfoot {
+                span.right {
+                    a.btn rel="next" href=(visit.link(&format!("/schedules?cursor={}", next.as_str()))) { "More" }
+                }
+            }
+        }
+    }
+}
+
+fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
+    let now = visit.now;
+    let state = &schedule.state;
+    html! {
+        tr data-row=(schedule.name) {
+            td.cut-off {
+                a href=(facets::link(visit, &word("schedule", &schedule.name))) { strong { (schedule.name) } }
+                @if state.paused.is_some() { " " span.tag.warn { "paused" } }
+                @if schedule.drifted_from.is_some() { " " span.tag.warn { "changed by hand" } }
+            }
+            td.opt.dim { (schedule.declaration.lane.workflow) }
+            td.dim.cut-off { (timing(&schedule.declaration.timing)) }
+            td {
+                @match (&state.paused, schedule.next.first()) {
+                    (Some(pause), _) => span.dim { "paused " (clock::at(pause.since, now)) ": " (pause.reason) },
+                    (None, Some(next)) => span
+                        title=(schedule.next.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")) {
+                        (clock::age(*next, now))
+                        span.faint { " · " (clock::at(*next, now)) }
+                    },
+                    (None, None) => span.faint { "never again" },
+                }
+            }
+            td.opt.dim { @match (state.last_at, &state.last_run) {
+                (Some(at), Some(run)) => a.quiet href=(visit.link(&format!("/runs/{run}"))) { (clock::at(at, now)) },
+                (Some(at), None) => (clock::at(at, now)),
+                (None, _) => "—",
+            } }
+            td.r.opt.num
+                title=(format!("{} by hand, {} skipped, {} missed", state.triggered, state.skipped, state.missed)) {
+                (clock::grouped(state.started)) @if state.missed > 0 { span.warn { " · " (state.missed) " missed" } }
+            }
+            td.r { div.acts.end data-actions { (actions(visit, schedule)) } }
+        }
+    }
+}
+
+fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
+    let name = &schedule.name;
+    let pause = match schedule.state.paused {
+        Some(_) => Offer::new(
+            "resume_schedule",
+            "Resume",
+            Role::Operator,
+            format!("{name} starts runs again, from its next time on."),
+        ),
+        None => Offer::new(
+            "pause_schedule",
+            "Pause",
+            Role::Operator,
+            format!("{name} starts no run until it is resumed. Its runs go on."),
+        )
+        .with_reason(),
+    };
+    let run = Offer::new(
+        "trigger_schedule",
+        "Run now",
+        Role::Operator,
+        format!("One run of {} starts now, beside the schedule.", schedule.declaration.lane.workflow),
+    );
+    let revert = Offer::new(
+        "revert_schedule",
+        "Take changes back",
+        Role::Admin,
+        "The times and policies of the code hold again.",
+    );
+    let delete =
+        Offer::new("delete_schedule", "Delete", Role::Admin, "The schedule is removed. Its runs stay.").dangerous();
+    html! {
+        (run.with("schedule", name).draw(visit))
+        (pause.with("schedule", name).draw(visit))
+        @if schedule.drifted_from.is_some() { (revert.with("schedule", name).draw(visit)) }
+        @if schedule.origin == Origin::Api { (delete.with("schedule", name).draw(visit)) }
+    }
+}
+
+/// Returns the rule by which the times follow each other.
+pub(super) fn timing(timing: &Timing) -> String {
+    let mut parts: Vec<String> =
+        timing.cron.iter().map(|expression| format!("{expression} ({})", timing.zone)).collect();
+    parts.extend(timing.every.map(|every| format!("every {}", clock::span(every))));
+    parts.join(", ")
+}

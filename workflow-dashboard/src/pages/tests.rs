@@ -1,0 +1,134 @@
+//! Pages as text, from fixed data at a fixed time.
+
+#![allow(clippy::unwrap_used)]
+
+use serde::de::DeserializeOwned;
+use workflow_sdk::Timestamp;
+use workflow_sdk::operate::{
+    ApprovalPage, Counts, Query, QueueView, RunDetail, RunPage, RunSummary, Timeline, WorkerView,
+};
+
+use super::run::{Header, Tab};
+use super::runs::Content;
+use super::{approvals, overview, queues, run, runs, workers};
+use crate::timeline::Shown;
+use crate::visit::Visit;
+
+/// 28.4 s after the start of the run.
+const NOW: Timestamp = Timestamp::from_micros(1_795_692_628_400_000);
+const RUN: &str = "01a2179e-6563-77f9-814a-e7a8f1ed3d63";
+
+fn of<T: DeserializeOwned>(json: &str) -> T {
+    serde_json::from_str(json).unwrap_or_else(|error| unreachable!("{error}: {json}"))
+}
+
+fn summary(status: &str, now: &str, more: &str) -> String {
+    format!(
+        r#"{{"id":"{RUN}","queue":"default","workflow":"checkout","version":"7","status":"{status}","now":{now},
+        "key":"order-20931","attempt":1,"generation":0,"crashes":0,"depth":0,"available_at":1795692600000000,
+        "created_at":1795692600000000,"started_at":1795692600900000,"tags":{{"customer":"42"}}{more}}}"#
+    )
+}
+
+/// Returns the page with a line per element, so that a change shows where it is.
+fn lines(page: maud::Markup) -> String {
+    page.into_string().replace("><", ">\n<")
+}
+
+const FAILED: &str = r#","completed_at":1795692610000000,
+    "error":{"kind":"step","message":"CardDeclined <b>now</b>\nsecond line","step_key":"charge"}"#;
+
+#[test]
+fn the_list_of_runs() {
+    let running = summary("running", r#"{"state":"running","lease_until":1895692600000000}"#, "");
+    let failed = summary("failed", r#"{"state":"ended","at":1795692610000000}"#, FAILED);
+    let waits = summary("parked", r#"{"state":"waits_until","until":1795692728400000}"#, "");
+    let page: RunPage = of(&format!(r#"{{"items":[{running},{failed},{waits}],"complete":true,"next":"1abc"}}"#));
+    let query: Query = "workflow:check* status:failed".parse().unwrap();
+    let content = Content { query: &query, page: &page, is_first: true, counts: None, workflows: Vec::new() };
+    insta::assert_snapshot!(lines(runs::draw(&Visit::of_test(NOW, "/runs"), &content)));
+}
+
+const TIMELINE: &str = r#"{"run":"01a2179e-6563-77f9-814a-e7a8f1ed3d63","status":"parked","from":1795692600000000,"to":1795692628400000,
+    "spans":[{"state":"queued","from":1795692600000000,"to":1795692600900000},
+        {"state":"ran","from":1795692600900000,"to":1795692607400000},
+        {"state":"lost","from":1795692607400000,"to":1795692608900000},
+        {"state":"ran","from":1795692608900000,"to":1795692611000000},
+        {"state":"parked","from":1795692611000000}],
+    "rows":[
+        {"step":"reserve","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":1795692600900000,"to":1795692602100000}]},
+        {"step":"charge","kind":"step","error":"BankTimeout","bars":[
+            {"state":"failed","attempt":1,"from":1795692602100000,"to":1795692604000000},
+            {"state":"back_off","attempt":2,"from":1795692604000000,"to":1795692606000000},
+            {"state":"succeeded","attempt":2,"from":1795692606000000,"to":1795692611000000,"repeated":true}]},
+        {"step":"picked_up","kind":"signal","bars":[{"state":"waiting","attempt":1,"from":1795692611000000,"to":1795699999000000}]}],
+    "marks":[{"at":1795692607400000,"kind":"crashed"},{"at":1795692608900000,"kind":"resumed"}],"left_out":0,"complete":true}"#;
+
+#[test]
+fn a_run_with_a_crash_a_retry_and_a_wait() {
+    let run = summary("parked", r#"{"state":"waits_until","until":1795699999000000}"#, "");
+    let inner = run.strip_suffix('}').unwrap();
+    let detail: RunDetail = of(&format!(
+        r#"{inner},"input":{{"bytes":20,"json":{{"order":9223372036854775807}}}},
+        "explanation":{{"state":"waiting","until":null,"on":[]}},"why":"waits until 2026-11-26T13:33:19.000Z"}}"#
+    ));
+    let timeline: Timeline = of(TIMELINE);
+    let header = Header { detail: &detail, timeline: &timeline, approvals: Vec::new() };
+    let tab = Tab::Timeline { children: Vec::new(), step: None, shown: Shown::All };
+    insta::assert_snapshot!(lines(run::draw(&Visit::of_test(NOW, "/runs/1"), &header, &tab)));
+}
+
+#[test]
+fn an_approval_with_both_answers() {
+    let page: ApprovalPage = of(&format!(
+        r#"{{"items":[{{"run_id":"{RUN}","lane":{{"queue":"default","workflow":"refund","version":"1"}},
+        "key":"refund over 500 EUR","to":"finance","since":1795692600000000,"until":null}}],"complete":true}}"#
+    ));
+    insta::assert_snapshot!(lines(approvals::draw(&Visit::of_test(NOW, "/approvals"), &page)));
+}
+
+const ZERO: &str = r#"{"runs":0,"at_least":false}"#;
+
+fn counts() -> Counts {
+    let many = r#"{"runs":10000,"at_least":true}"#;
+    of(&format!(
+        r#"{{"pending":{many},"due":{ZERO},"delayed":{ZERO},"running":{ZERO},"parked":{many},"paused":{ZERO},
+        "stuck":{ZERO},"failed":{ZERO},"canceled":{ZERO}}}"#
+    ))
+}
+
+fn all_queues() -> Vec<QueueView> {
+    of(&format!(
+        r#"[{{"name":"mail","limits":{{"concurrency":4}},"overridden":{{"concurrency":4}},"has_gates":true,
+        "pause":{{"since":1795692600000000,"reason":"bounces"}},"running":{{"runs":3,"at_least":false}},
+        "waiting":{ZERO},"workers":1}}]"#
+    ))
+}
+
+fn all_workers() -> Vec<WorkerView> {
+    of(&format!(
+        r#"[{{"id":"{RUN}","started_at":1795692600000000,"live":true,
+        "lanes":[{{"queue":"mail","workflow":"send_digest","version":"2"}}],"retention":null,"runs":{ZERO}}}]"#
+    ))
+}
+
+#[test]
+fn the_overview() {
+    let failed: RunSummary = of(&summary("failed", r#"{"state":"ended","at":1795692610000000}"#, FAILED));
+    let content = overview::Content {
+        counts: counts(),
+        queues: all_queues(),
+        workers: all_workers(),
+        workflows: Vec::new(),
+        schedules: Vec::new(),
+        failed: vec![failed],
+    };
+    insta::assert_snapshot!(lines(overview::draw(&Visit::of_test(NOW, "/"), &content)));
+}
+
+#[test]
+fn queues_and_workers() {
+    let visit = Visit::of_test(NOW, "/queues");
+    insta::assert_snapshot!("queues", lines(queues::draw(&visit, &all_queues(), &[])));
+    insta::assert_snapshot!("workers", lines(workers::draw(&visit, &all_workers(), &[])));
+}

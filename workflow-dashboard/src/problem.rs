@@ -1,0 +1,117 @@
+//! Errors as pages.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use workflow_http::Refusal;
+use workflow_sdk::operate::{OperateError, OperateErrorCode};
+
+use crate::visit::Visit;
+
+/// An error that becomes a page: what is wrong, and what to do next.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) title: String,
+    message: String,
+    help: String,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, title: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { status, title: title.into(), message: message.into(), help: help.into() }
+    }
+
+    pub(crate) fn no_page() -> Self {
+        let message = "The address leads to no page of the dashboard.";
+        Self::new(StatusCode::NOT_FOUND, "There is no such page", message, "Begin at the overview.")
+    }
+
+    /// Refuses a value of the request.
+    pub(crate) fn bad_input(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "This cannot be read", message, help)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "You may not do this", message, help)
+    }
+
+    pub(crate) fn refused(refusal: Refusal, help: &str) -> Self {
+        let title = if refusal == Refusal::Unknown { "You are not let in" } else { "You may not do this" };
+        let help = match refusal {
+            Refusal::Unknown => help,
+            Refusal::ReadOnly => "Use an instance that may change something.",
+            _ => "Open the dashboard itself, and do it there.",
+        };
+        Self::new(refusal.status(), title, refusal.to_string(), help)
+    }
+
+    /// Returns the content of the page.
+    pub(crate) fn body(&self, visit: &Visit) -> Markup {
+        html! {
+            div.page {
+                section.empty role="alert" {
+                    p.code { (self.status.as_u16()) }
+                    h2 { (self.title) }
+                    p { (sentence(&self.message)) }
+                    p.dim { (sentence(&self.help)) }
+                    p.acts {
+                        a.btn href=(visit.link(visit.again())) { "Try again" }
+                        a.btn.ghost href=(visit.link("/")) { "Overview" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the text with a large first letter and a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.trim().chars();
+    let mut sentence: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    if sentence.ends_with(char::is_alphanumeric) {
+        sentence.push('.');
+    }
+    sentence
+}
+
+impl From<OperateError> for Problem {
+    fn from(error: OperateError) -> Self {
+        let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let title = match error.code {
+            OperateErrorCode::NotFound => "This is not here",
+            OperateErrorCode::Unavailable => "The database is away",
+            OperateErrorCode::TimedOut => "The database did not answer in time",
+            OperateErrorCode::Conflict => "This does not fit its state",
+            OperateErrorCode::Full => "There is no room",
+            OperateErrorCode::Unreadable => "This cannot be understood",
+            _ => "This is refused",
+        };
+        Self::new(status, title, error.message, error.help)
+    }
+}
+
+/// Leaves the page itself to [`enter`](crate::visit::enter), which knows the prefix of its links.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        if self.status.is_server_error() {
+            tracing::warn!(status = self.status.as_u16(), "a page failed");
+        }
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_become_sentences() {
+        assert_eq!(sentence("there is no run x"), "There is no run x.");
+        assert_eq!(sentence("did you mean \"a\"?"), "Did you mean \"a\"?");
+        assert_eq!(sentence(""), "");
+        assert_eq!(sentence("éa"), "Éa.");
+    }
+}
