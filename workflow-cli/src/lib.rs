@@ -16,6 +16,7 @@ mod selection;
 mod server;
 mod serving;
 mod target;
+mod template;
 mod verbs;
 
 pub use exit::Exit;
