@@ -210,6 +210,7 @@ mod tests {
     use crate::Client;
     use crate::operate::{Action, Order};
 
+    #[allow(clippy::unwrap_used)]
     async fn gauges() -> (Client, DatabaseGauges, PrometheusHandle) {
         let client = Client::connect("sqlite::memory:").await.unwrap();
         let recorder = PrometheusBuilder::new().build_recorder();
@@ -218,6 +219,7 @@ mod tests {
     }
 
     /// Reads again although the values are young.
+    #[allow(clippy::unwrap_used)]
     async fn read_again(gauges: &DatabaseGauges) {
         gauges.last.lock().await.read = None;
         gauges.refresh().await.unwrap();
