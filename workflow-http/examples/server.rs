@@ -36,7 +36,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().ok_or("name a database file")?;
     let token = arguments.next().ok_or("name a token")?;
-    let client = Client::connect(&format!("sqlite://{file}")).await?;
+    let client = Client::connect(format!("sqlite://{file}")).await?;
     let worker = tokio::spawn(Worker::new(client.clone(), ()).register(greets).register(fails).run());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/workflows", listener.local_addr()?);
