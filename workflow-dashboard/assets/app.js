@@ -99,25 +99,28 @@ function refreshRows(fresh) {
     else newer += 1;
   }
   const banner = main.querySelector("[data-newer]");
-  if (!banner || !main.querySelector("[data-rows]")) return newer > 0;
+  if (!banner || !main.querySelector("[data-rows]")) return;
   banner.hidden = newer === 0;
   banner.querySelector("[data-newer-count]").textContent =
     newer >= known.size && newer > 0 ? "Many newer runs" : newer === 1 ? "1 newer run" : `${newer} newer runs`;
-  return false;
 }
 
 function refresh(text) {
   const fresh = new DOMParser().parseFromString(`<main>${text}</main>`, "text/html").querySelector("main");
   showTimes(fresh);
-  const had = all("[data-row]", main);
-  const isOther = refreshRows(fresh) || (had.length > 0) !== (all("[data-row]", fresh).length > 0);
-  const has = new Set(all("[data-row]", fresh).map((row) => row.dataset.row));
-  const isGone = !main.querySelector("[data-rows]") && had.some((row) => !has.has(row.dataset.row));
+  // Before rows move from the fresh content into the page.
+  const names = (within) => new Set(all("[data-row]", within).map((row) => row.dataset.row));
+  const [had, has] = [names(main), names(fresh)];
+  const isGone = !main.querySelector("[data-rows]") && [...had].some((name) => !has.has(name));
+  const isFirst = (had.size > 0) !== (has.size > 0);
   const keys = (within) => all("[data-key]", within).map((part) => part.dataset.key).join(" ");
-  if ((isOther || isGone || keys(main) !== keys(fresh)) && !isBusy(main) && !main.matches(":hover")) {
+  const isNew = !main.querySelector("[data-rows]") && [...has].some((name) => !had.has(name));
+  const isOther = isGone || isFirst || isNew || keys(main) !== keys(fresh);
+  if (isOther && !isBusy(main) && !main.matches(":hover")) {
     main.replaceChildren(...fresh.childNodes);
     return;
   }
+  refreshRows(fresh);
   for (const part of all("[data-key]", main)) {
     const other = fresh.querySelector(`[data-key="${part.dataset.key}"]`);
     if (other) replace(part, other);

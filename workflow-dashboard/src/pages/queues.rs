@@ -44,7 +44,7 @@ pub(super) fn draw(visit: &Visit, queues: &[QueueView], rules: &[LimitView]) -> 
                         th.opt {}
                         th.opt { "Limits" }
                         th.r { "Waiting" }
-                        th.r { "Oldest due" }
+                        th.r { "Oldest" }
                         th.r.opt { "Workers" }
                         th.r { span.hidden { "Actions" } }
                     }
@@ -127,7 +127,7 @@ pub(super) fn actions(visit: &Visit, queue: &QueueView) -> Markup {
         (forms::number("Runs at once behind each gate", "gate_concurrency", queue.limits.per_gate.concurrency))
         (rate_fields(queue.limits.rate.as_ref()))
     });
-    let clear = Offer::new("clear_queue_limits", "Take limits back", Role::Admin, "The limits of the code hold again.");
+    let clear = Offer::new("clear_queue_limits", "Unset", Role::Admin, "The limits of the code hold again.");
     html! {
         (pause.with("queue", name).draw(visit))
         (set.with("queue", name).draw(visit))
@@ -166,7 +166,7 @@ fn rule_row(visit: &Visit, view: &LimitView) -> Markup {
         (rate_fields(rule.rate.as_ref()))
     });
     let clear =
-        Offer::new("clear_limit", "Take back", Role::Admin, "The rule of the code holds again.").with("limit", name);
+        Offer::new("clear_limit", "Unset", Role::Admin, "The rule of the code holds again.").with("limit", name);
     html! {
         tr data-row=(format!("limit {name}")) {
             td.cut-off {

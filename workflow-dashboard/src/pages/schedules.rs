@@ -136,12 +136,7 @@ fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
         Role::Operator,
         format!("One run of {} starts now, beside the schedule.", schedule.declaration.lane.workflow),
     );
-    let revert = Offer::new(
-        "revert_schedule",
-        "Take changes back",
-        Role::Admin,
-        "The times and policies of the code hold again.",
-    );
+    let revert = Offer::new("revert_schedule", "Revert", Role::Admin, "The times and policies of the code hold again.");
     let delete =
         Offer::new("delete_schedule", "Delete", Role::Admin, "The schedule is removed. Its runs stay.").dangerous();
     html! {
