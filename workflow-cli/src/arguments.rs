@@ -9,6 +9,7 @@ mod events;
 mod queues;
 mod runs;
 mod schedules;
+mod statistics;
 
 pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
@@ -16,6 +17,7 @@ pub(crate) use events::EventsVerb;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartRun};
 pub(crate) use schedules::SchedulesVerb;
+pub(crate) use statistics::{Failures, Stats};
 
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]
@@ -105,6 +107,10 @@ pub(crate) enum Verb {
     Workflows,
     /// List what operators have changed, newest first
     Audit(Audit),
+    /// Show how many runs were started and ended, and how long they waited and took
+    Stats(Stats),
+    /// List what fails, in groups of alike failures, the last one first
+    Failures(Failures),
     /// Look for faults, each with the way out
     Doctor,
     /// Kill a worker in the middle of a step, and see the run go on

@@ -5,6 +5,7 @@ mod audit;
 mod counts;
 mod doctor;
 mod events;
+mod failures;
 mod limits;
 mod order;
 mod payload;
@@ -16,6 +17,7 @@ mod run_result;
 mod run_start;
 mod run_view;
 mod schedules;
+mod statistics;
 mod timeline;
 mod workers;
 mod workflows;
@@ -66,6 +68,8 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Workers => workers::list(operate, output).await,
         Verb::Workflows => workflows::list(operate, output).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
+        Verb::Stats(stats) => statistics::show(operate, output, stats).await,
+        Verb::Failures(failures) => failures::list(operate, output, failures).await,
         Verb::Doctor => doctor::examine(operate, output).await,
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Run(_) | Verb::Preflight { .. } => {
             Ok(Exit::Ok)
