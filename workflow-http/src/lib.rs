@@ -29,6 +29,7 @@ mod orders;
 mod problem;
 mod reads;
 mod runs;
+mod statistics;
 
 use std::sync::Arc;
 
@@ -84,6 +85,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .route("/schedules/{schedule}", get(reads::schedule))
         .route("/approvals", get(reads::approvals))
         .route("/audit", get(reads::audit))
+        .route("/stats", get(statistics::stats))
+        .route("/failures", get(statistics::failures))
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(Arc::new(access), access::check))
