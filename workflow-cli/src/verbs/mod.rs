@@ -23,6 +23,7 @@ mod workers;
 mod workflows;
 
 use clap::Command;
+use workflow_sdk::operate::Operate;
 
 use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
@@ -44,7 +45,13 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         return Ok(Exit::Ok);
     }
     let client = target.connect().await?;
-    let operate = client.operate();
+    let exit = operate_with(client.operate(), verb, output).await;
+    // This process ends before it would write what it has counted.
+    client.executor().write_statistics().await;
+    exit
+}
+
+async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Result<Exit, Failure> {
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
         Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,

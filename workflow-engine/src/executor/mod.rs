@@ -218,20 +218,17 @@ impl Executor {
         &self.statistics
     }
 
-    /// Commits what was counted and not written. It is written within a second otherwise.
-    ///
-    /// # Errors
-    /// [`ExecutorStopped`] if the executor has ended.
+    /// Commits what was counted and not written, for a process that is about to end. It is written
+    /// within a second otherwise. If the commit fails, the counts are kept for a later one.
     ///
     /// # Cancel safety
-    /// See [`Executor::commit`].
-    pub async fn write_statistics(&self) -> Result<(), ExecutorStopped> {
+    /// If the future is dropped before the write is queued, the counts are lost.
+    pub async fn write_statistics(&self) {
         if let Some(write) = self.statistics.take()
-            && let Outcome::Refused(_) = self.commit(Write::Statistics(Box::new(write.clone()))).await?
+            && let Ok(Outcome::Refused(_)) = self.commit(Write::Statistics(Box::new(write.clone()))).await
         {
             self.statistics.put_back(write);
         }
-        Ok(())
     }
 
     /// Returns the notifier, which wakes tasks of this process after commits.
