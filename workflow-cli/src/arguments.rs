@@ -22,9 +22,11 @@ pub(crate) use statistics::{Failures, Stats};
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 4 not found, 5 the run failed, \
-                        6 the run was canceled, 7 waited too long, 8 partly done, 9 database not reachable or \
-                        not migrated, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not allowed, 4 not found, 5 the run failed, \
+                        6 the run was canceled, 7 waited too long, 8 partly done, 9 database or server not reachable, or database \
+                        not migrated, 130 interrupted."
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -35,9 +37,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE
+    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE. Or a
+    /// server with the HTTP interface: https://HOST/PREFIX
     #[arg(long, global = true, env = "WORKFLOW_DATABASE_URL", hide_env_values = true, value_name = "DATABASE")]
     pub(crate) to: Option<String>,
+    /// The token that a server asks for; better in the environment than on the command line
+    #[arg(long, global = true, env = "WORKFLOW_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
     /// The PostgreSQL schema of the tables
     #[arg(long, global = true, env = "WORKFLOW_SCHEMA", default_value = "workflow", value_name = "NAME")]
     pub(crate) schema: String,
@@ -115,6 +121,8 @@ pub(crate) enum Verb {
     Doctor,
     /// Kill a worker in the middle of a step, and see the run go on
     Demo(Demo),
+    /// Create a new project: a workflow, its worker, and tests that kill the worker
+    New(New),
     /// Run the worker of this program
     Run(RunWorker),
     /// Replay unfinished runs under the code of this program, before a deploy
@@ -145,6 +153,16 @@ pub(crate) struct Demo {
     /// Be the worker process of the demonstration in this directory
     #[arg(long, hide = true, value_name = "DIRECTORY")]
     pub(crate) worker: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The directory of the project; its last part is the name of the package
+    #[arg(value_name = "PATH")]
+    pub(crate) path: std::path::PathBuf,
+    /// The database of the program, as postgres://USER@HOST/DATABASE; default: an SQLite file
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) database: Option<String>,
 }
 
 #[derive(Debug, Default, Args)]

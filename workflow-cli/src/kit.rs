@@ -13,7 +13,7 @@ use crate::arguments::{Arguments, RunWorker, Verb};
 use crate::output::Output;
 use crate::serving::{Served, preflight, serve};
 use crate::target::Target;
-use crate::{Exit, Failure, demo, verbs};
+use crate::{Exit, Failure, demo, template, verbs};
 
 type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
 
@@ -125,6 +125,7 @@ impl Kit {
                 preflight(make(client).await.map_err(refused)?, strict, &output).await
             }),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
+            (Some(Verb::New(new)), _) => template::create(new, &output),
             (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",

@@ -15,6 +15,7 @@ mod output;
 mod selection;
 mod serving;
 mod target;
+mod template;
 mod verbs;
 
 pub use exit::Exit;

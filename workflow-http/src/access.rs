@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 use workflow_sdk::operate::Role;
 
-use crate::Problem;
+use crate::{Problem, Redact};
 
 /// The user of a request: what it may do, and the name under which the audit log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,7 @@ enum Rule {
 pub struct Access {
     rule: Rule,
     read_only: bool,
+    redact: Redact,
 }
 
 impl Access {
@@ -75,13 +76,13 @@ impl Access {
     /// that it names is `localhost` or a loopback address. The second condition keeps pages of
     /// other sites out, whose name may lead to this machine.
     pub fn local() -> Self {
-        Self { rule: Rule::Local, read_only: false }
+        Self::of(Rule::Local)
     }
 
     /// Lets in requests with this bearer token, as this actor. Choose a token of at least 128
     /// random bits.
     pub fn token(token: impl Into<String>, actor: Actor) -> Self {
-        Self { rule: Rule::Token(token.into(), actor), read_only: false }
+        Self::of(Rule::Token(token.into(), actor))
     }
 
     /// Lets the application decide, for example by its session. `None` refuses the request.
@@ -100,12 +101,26 @@ impl Access {
         F: Fn(Parts) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Option<Actor>> + Send + 'static,
     {
-        Self { rule: Rule::By(Arc::new(move |parts| Box::pin(decide(parts)))), read_only: false }
+        Self::of(Rule::By(Arc::new(move |parts| Box::pin(decide(parts)))))
     }
 
     /// Lets in every request, as admin. Only for a port that nothing else can reach.
     pub fn open() -> Self {
-        Self { rule: Rule::Open, read_only: false }
+        Self::of(Rule::Open)
+    }
+
+    fn of(rule: Rule) -> Self {
+        Self { rule, read_only: false, redact: Redact::default() }
+    }
+
+    /// Sets which fields of payloads are left out of answers. Default: [`Redact::default`].
+    pub fn redact(mut self, redact: Redact) -> Self {
+        self.redact = redact;
+        self
+    }
+
+    pub(crate) fn redacting(&self) -> &Redact {
+        &self.redact
     }
 
     /// Refuses every change.
@@ -135,7 +150,11 @@ impl fmt::Debug for Access {
             Rule::By(_) => "by",
             Rule::Open => "open",
         };
-        f.debug_struct("Access").field("rule", &rule).field("read_only", &self.read_only).finish()
+        f.debug_struct("Access")
+            .field("rule", &rule)
+            .field("read_only", &self.read_only)
+            .field("redact", &self.redact)
+            .finish()
     }
 }
 

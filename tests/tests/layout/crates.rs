@@ -7,7 +7,7 @@ use std::fs;
 use crate::sources::{SHIPPED, all_shipped, root, shipped};
 
 /// For each crate, the crates of the workspace below it. Arrows point downwards only.
-const BELOW: [(&str, &[&str]); 9] = [
+const BELOW: [(&str, &[&str]); 10] = [
     ("workflow-engine", &[]),
     ("workflow-macros", &[]),
     ("workflow-sqlite", &["workflow-engine"]),
@@ -16,7 +16,8 @@ const BELOW: [(&str, &[&str]); 9] = [
     ("workflow-worker", &["workflow-engine", "workflow-sdk"]),
     ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
     ("workflow-http", &["workflow-sdk"]),
-    ("workflow-cli", &["workflow-sdk", "workflow-worker"]),
+    ("workflow-remote", &["workflow-sdk"]),
+    ("workflow-cli", &["workflow-remote", "workflow-sdk", "workflow-worker"]),
 ];
 
 /// The crates of the workspace that a manifest depends on outside of tests.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 9] = [
+pub(crate) const SHIPPED: [&str; 10] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",
@@ -13,6 +13,7 @@ pub(crate) const SHIPPED: [&str; 9] = [
     "workflow-worker",
     "workflow-testing",
     "workflow-http",
+    "workflow-remote",
     "workflow-cli",
 ];
 

@@ -44,10 +44,12 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
     }
-    let client = target.connect().await?;
-    let exit = operate_with(client.operate(), verb, output).await;
-    // This process ends before it would write what it has counted.
-    client.executor().write_statistics().await;
+    let (operate, client) = target.operate().await?;
+    let exit = operate_with(&*operate, verb, output).await;
+    if let Some(client) = client {
+        // This process ends before it would write what it has counted.
+        client.executor().write_statistics().await;
+    }
     exit
 }
 
@@ -78,8 +80,7 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Stats(stats) => statistics::show(operate, output, stats).await,
         Verb::Failures(failures) => failures::list(operate, output, failures).await,
         Verb::Doctor => doctor::examine(operate, output).await,
-        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Run(_) | Verb::Preflight { .. } => {
-            Ok(Exit::Ok)
-        }
+        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
+        Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }

@@ -9,6 +9,7 @@ use super::{Lane, Timestamp};
 
 /// The length of a span of time for which runs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StatisticsSpan {
     /// A minute.

@@ -84,6 +84,7 @@ impl Default for ListFailures {
 
 /// Groups of failures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct FailurePage {
     /// The groups, those that failed last first.
@@ -97,6 +98,7 @@ pub struct FailurePage {
 ///
 /// The numbers are close, but not exact: see [`StatsPage`](super::StatsPage).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct FailureView {
     /// The workflow.

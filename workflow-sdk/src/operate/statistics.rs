@@ -189,6 +189,7 @@ struct Range {
 /// They are close, but not exact: a process that is killed loses the counts of its last second, and
 /// runs that are started within a transaction of the application are not among the started ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct StatsPage {
     /// The beginning of the range: that of its first step.
@@ -207,6 +208,7 @@ pub struct StatsPage {
 
 /// The statistics of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct StatsGroup {
     /// The queue, if the groups are queues or lanes.
@@ -226,6 +228,7 @@ pub struct StatsGroup {
 
 /// The statistics of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct StatsStep {
     /// When it begins.
@@ -240,6 +243,7 @@ pub struct StatsStep {
 
 /// What was counted of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Stats {
     /// Runs that were started.
