@@ -7,7 +7,7 @@ use workflow_sdk::operate::{FailurePage, ListFailures, ListStats, StatsPage};
 use crate::body::Query;
 use crate::{Actor, Answer, Shared};
 
-/// What stands for the message of a group that the actor may not see.
+/// Stands for the message of a group that the actor may not see.
 const HIDDEN: &str = "(hidden)";
 
 pub(crate) async fn stats(State(shared): State<Shared>, Query(list): Query<ListStats>) -> Answer<StatsPage> {

@@ -69,7 +69,7 @@ pub(super) struct Pipeline {
     observers: Observers,
     /// Notified when the senders that were answered last have sent again.
     quiescent: Arc<Notify>,
-    /// What has to be written of the counts of this process.
+    /// The counts of this process, which it has to write.
     statistics: Arc<Statistics>,
 }
 

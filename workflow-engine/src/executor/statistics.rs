@@ -1,4 +1,4 @@
-//! What this process has counted of its runs, until it is written.
+//! Counts the runs of this process, until the counts are written.
 //!
 //! Only what is committed is counted. The counts of a minute are written again and again, each time
 //! in place of the ones before, so a write that is applied twice changes nothing, and a process
@@ -34,7 +34,7 @@ pub struct Statistics {
     changed: Notify,
 }
 
-/// What was counted and may have to be written.
+/// The counts, which may have to be written.
 #[derive(Debug)]
 struct Counted {
     /// The present minute.

@@ -5,7 +5,7 @@ use super::{ErrorKind, RunId, StoredError, Timestamp};
 /// The longest message of a group, in bytes. The message is a part of the key of a table.
 const MAX_MESSAGE_BYTES: usize = 200;
 
-/// What failed runs have in common: the workflow, the kind of the error, the step, and the message
+/// The common part of failed runs: the workflow, the kind of the error, the step, and the message
 /// without what differs from run to run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FailureGroup {
@@ -21,7 +21,7 @@ pub struct FailureGroup {
 }
 
 impl FailureGroup {
-    /// What stands for a message that must not be readable in the database.
+    /// Stands for a message that must not be readable in the database.
     const ENCODED: &'static str = "(encoded)";
 
     /// Returns the group of an error.

@@ -65,7 +65,7 @@ impl StatisticsSpan {
     }
 }
 
-/// What was counted of the runs of a lane in a span of time.
+/// The counts of the runs of a lane in a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunStatistics {
     /// Runs that were started.
@@ -108,8 +108,8 @@ impl RunStatistics {
     }
 }
 
-/// How many durations lie in which range. The range of an index ends at 2 to its power in
-/// milliseconds: the first one has the durations below 1 ms, the second one those below 2 ms.
+/// How many durations lie in which range. A range ends where the next one begins, at twice as many
+/// milliseconds; the first one has the durations of less than a millisecond.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Durations(Vec<u64>);

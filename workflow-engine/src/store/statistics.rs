@@ -1,4 +1,4 @@
-//! What a store keeps of the counts of runs: per lane and span of time, and per group of failures.
+//! Counts of runs as a store keeps them: per lane and span of time, and per group of failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What fails, and how often.
+//! Groups of failures.
 
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ pub struct FailureView {
     /// The key of the step that failed, with `#` for its numbers. `None` if no step failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// What the messages have in common, at most 200 bytes of it. `(encoded)` if a codec encodes
+    /// The common part of the messages, at most 200 bytes of it. `(encoded)` if a codec encodes
     /// errors.
     pub message: String,
     /// How many runs have failed so, since the group was first seen or last forgotten.

@@ -41,7 +41,7 @@ pub struct ListStats {
     /// than seven days, else an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StatisticsSpan>,
-    /// What the answer has a group for. Default: one group for all.
+    /// Says for what the answer has a group. Default: one group for all.
     #[serde(default, skip_serializing_if = "StatsBy::is_all")]
     pub by: StatsBy,
     /// Only runs of this queue. Default: all.
@@ -55,7 +55,7 @@ pub struct ListStats {
     pub version: Option<String>,
 }
 
-/// What statistics have a group for.
+/// Says for what statistics have a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -241,7 +241,7 @@ pub struct StatsStep {
     pub stats: Stats,
 }
 
-/// What was counted of runs.
+/// Counts of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
