@@ -13,6 +13,7 @@ mod failure;
 mod kit;
 mod output;
 mod selection;
+mod server;
 mod serving;
 mod target;
 mod template;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use workflow_remote::Remote;
 use workflow_sdk::operate::Operate;
-use workflow_sdk::{Client, Connect};
+use workflow_sdk::{Client, Connect, Observer};
 
 use crate::Failure;
 use crate::arguments::Global;
@@ -54,6 +54,12 @@ impl Target {
             None => remote,
         };
         Ok((Box::new(remote), None))
+    }
+
+    /// Adds an observer to the client.
+    pub(crate) fn observed(self, observer: impl Observer) -> Self {
+        let Self { global, options } = self;
+        Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
     }
 
     /// Connects, and changes nothing: a database without tables is refused.

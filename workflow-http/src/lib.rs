@@ -57,8 +57,8 @@ pub(crate) struct Shared {
 const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 
 /// Returns the routes below `/api/v1`, and `/healthz` and `/readyz`. `access` says which requests
-/// are let in. The last two and `/api/v1/openapi.json` are open to all, because they show nothing of
-/// the database.
+/// are let in. The last two and `/api/v1/openapi.json` are open to all, because they show nothing
+/// of the database.
 ///
 /// [`Access::local`] needs the address of the peer: serve the application with
 /// `into_make_service_with_connect_info::<SocketAddr>()`.

@@ -9,9 +9,9 @@ const REDACTED: &str = "\"[redacted]\"";
 /// Which fields of payloads are left out of answers, by their names. The database keeps them.
 ///
 /// A field is left out if one of the words of its name is such a name, in any case: `card` leaves
-/// out `card`, `Card`, `cards`, `cardNumber`, `card_number` and `debit-card`, and not `discard`. The
-/// whole value of the field is replaced by `"[redacted]"`. Other text, such as the message of an
-/// error, is shown as it is.
+/// out `card`, `Card`, `cards`, `cardNumber`, `card_number` and `debit-card`, and not `discard`.
+/// The whole value of the field is replaced by `"[redacted]"`. Other text, such as the message of
+/// an error, is shown as it is.
 ///
 /// The default leaves out `password`, `token`, `secret`, `authorization` and `card`.
 ///
@@ -178,7 +178,7 @@ mod tests {
             ("null", "null"),
             ("\"token\"", "\"token\""),
             ("[\"token\", \"card\"]", "[\"token\", \"card\"]"),
-            (r#"{"discard":1,"number":1.10e400}"#, r#"{"discard":1,"number":1.10e400}"#),
+            (r#"{"discard":1,"number":1.10e40}"#, r#"{"discard":1,"number":1.10e40}"#),
             (r#"{"a":{"Password" : "x\"}"} ,"b":2}"#, r#"{"a":{"Password" : "[redacted]"} ,"b":2}"#),
             (r#"{"cardNumber":[1,{"x":"]"}],"b":2}"#, r#"{"cardNumber":"[redacted]","b":2}"#),
             (r#"{"API_TOKENS":{"a":[{}]}}"#, r#"{"API_TOKENS":"[redacted]"}"#),

@@ -1,4 +1,4 @@
-//! What an answer over HTTP says: a value, a problem, or that the server is of another kind.
+//! Reads an answer over HTTP: a value, a problem, or that of a server of another kind.
 
 use std::error::Error;
 

@@ -8,7 +8,8 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let remote = Remote::new("https://orders.example/workflows")?.token(std::env::var("API_TOKEN")?)?;
+//! let token = std::env::var("API_TOKEN")?;
+//! let remote = Remote::new("https://orders.example/workflows")?.token(token)?;
 //! let failed = remote.runs(ListRuns::new("status:failed".parse()?)).await?;
 //! println!("{} runs have failed", failed.items.len());
 //! # Ok(())

@@ -17,7 +17,7 @@ const BELOW: [(&str, &[&str]); 10] = [
     ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
     ("workflow-http", &["workflow-sdk"]),
     ("workflow-remote", &["workflow-sdk"]),
-    ("workflow-cli", &["workflow-remote", "workflow-sdk", "workflow-worker"]),
+    ("workflow-cli", &["workflow-http", "workflow-remote", "workflow-sdk", "workflow-worker"]),
 ];
 
 /// The crates of the workspace that a manifest depends on outside of tests.

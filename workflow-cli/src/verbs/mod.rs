@@ -81,6 +81,6 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Failures(failures) => failures::list(operate, output, failures).await,
         Verb::Doctor => doctor::examine(operate, output).await,
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
-        Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }

@@ -58,7 +58,11 @@ fn schemas() -> Value {
 /// Returns the schemas of the types that only this interface has.
 fn bodies() -> serde_json::Map<String, Value> {
     let (text, anything) = (|| json!({ "type": "string" }), || json!({}));
-    let body = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
+    let body = |properties: Value, required: &[&str]| {
+        let mut body = json!({ "type": "object", "properties": properties, "required": required });
+        body["additionalProperties"] = json!(false);
+        body
+    };
     let fork = json!({ "from": text(), "input": anything(), "version": text(), "queue": text(), "key": text(),
                        "reason": text() });
     let signal = json!({ "name": text(), "payload": anything(), "key": text(), "reason": text() });
