@@ -11,6 +11,7 @@ mod events;
 mod queues;
 mod runs;
 mod schedules;
+mod statistics;
 
 pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
@@ -18,6 +19,7 @@ pub(crate) use events::EventsVerb;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartRun};
 pub(crate) use schedules::SchedulesVerb;
+pub(crate) use statistics::{Failures, Stats};
 
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]
@@ -111,6 +113,10 @@ pub(crate) enum Verb {
     Workflows,
     /// List what operators have changed, newest first
     Audit(Audit),
+    /// Show how many runs were started and ended, and how long they waited and took
+    Stats(Stats),
+    /// List what fails, in groups of alike failures, the last one first
+    Failures(Failures),
     /// Look for faults, each with the way out
     Doctor,
     /// Serve the pages of the dashboard to this machine

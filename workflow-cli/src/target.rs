@@ -50,12 +50,14 @@ impl Target {
         }))
     }
 
-    /// Returns the interface for operators, by the server or the database that is named.
-    pub(crate) async fn operate(self) -> Result<Box<dyn Operate>, Failure> {
-        Ok(match self.server()? {
-            Some(remote) => Box::new(remote),
-            None => Box::new(self.connect().await?),
-        })
+    /// Returns the interface for operators, by the server or the database that is named, and the
+    /// client of a database.
+    pub(crate) async fn operate(self) -> Result<(Box<dyn Operate>, Option<Client>), Failure> {
+        if let Some(remote) = self.server()? {
+            return Ok((Box::new(remote), None));
+        }
+        let client = self.connect().await?;
+        Ok((Box::new(client.clone()), Some(client)))
     }
 
     /// Adds an observer to the client.

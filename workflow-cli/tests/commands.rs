@@ -7,6 +7,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use workflow_sdk::operate::{FailurePage, StatsPage};
 use workflow_sdk::prelude::*;
 use workflow_tests::document::check_schema;
 use workflow_tests::{Database, Live, LocalWorker, until};
@@ -141,6 +142,7 @@ async fn check_commands(shell: &Shell, live: &Live) {
     let runs = start_runs(shell).await;
     check_ids(shell, &runs);
     check_lists(shell, &runs);
+    check_statistics(shell).await;
     change_runs(shell, &runs);
     change_the_rest(shell);
     check_shapes(shell, &runs);
@@ -165,6 +167,8 @@ fn check_documents(shell: &Shell, Runs { good, bad, .. }: &Runs) {
     check(&["schedules", "list"], "SchedulePage");
     check(&["approvals", "list"], "ApprovalPage");
     check(&["audit"], "AuditPage");
+    check(&["stats", "--by", "lane"], "StatsPage");
+    check(&["failures"], "FailurePage");
     check(&["queues", "gates", "mail"], "GatePage");
     check(&["queues", "pause", "bulk", "--reason", "a test"], "Done");
     check_each(&["queues", "list"], "QueueView");
@@ -314,6 +318,31 @@ fn check_shapes(shell: &Shell, Runs { good, bad, .. }: &Runs) {
     assert_snapshot("queues", &shell.says(&["queues", "list"]));
     assert_snapshot("limits", &shell.says(&["limits", "list"]));
     assert_snapshot("workflows", &shell.says(&["workflows"]));
+}
+
+async fn check_statistics(shell: &Shell) {
+    until("all runs are counted", async || {
+        let page: StatsPage = serde_json::from_str(&shell.says(&["stats", "--json"])).ok()?;
+        let total = &page.groups.first()?.total;
+        (total.begun == 7 && total.failed == 2 && total.succeeded == 5).then_some(())
+    })
+    .await;
+    let by_workflow = ["stats", "--by", "workflow", "--ascii"];
+    assert_snapshot("stats_by_workflow", &shell.says(&by_workflow));
+    shell.check(&["stats", "--by", "workflow", "-o", "ids"], 0, "doubled\nfails\n", "");
+    shell.check(&["stats", "--since", "2h", "--ascii"], 0, "# ", "");
+    shell.check(&["stats", "--since", "30d", "--step", "day"], 0, "total", "");
+    shell.check(&["stats", "--workflow", "none"], 0, "", "nothing was counted");
+    shell.check(&["stats", "--since", "soon"], 2, "", "write -15m");
+    shell.check(&["stats", "--since", "now"], 2, "", "is empty");
+    shell.check(&["stats", "--since", "365d", "--step", "minute"], 2, "", "longer steps");
+    assert_snapshot("failures", &shell.says(&["failures"]));
+    let page: FailurePage = serde_json::from_str(&shell.says(&["failures", "--json"])).unwrap();
+    assert!(page.complete && page.items.len() == 2, "{page:?}");
+    shell.check(&["failures", "--limit", "1"], 0, "fails", "more groups");
+    shell.check(&["failures", "--workflow", "doubled"], 0, "", "nothing has failed");
+    shell.check(&["failures", "--since", "1h", "-o", "ids"], 0, &page.items[0].last_run.to_string(), "");
+    shell.check(&["failures", "--limit", "0"], 2, "", "1 to 1000");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -73,7 +73,7 @@ const LARGEST_FORM: usize = 1024 * 1024;
 /// # Errors
 /// Each error is a page that says what to do next.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Redacted::new(operate, &access), badges: Arc::default() };
+    let shared = Shared { operate: Redacted::over(operate, &access), badges: Arc::default() };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, Counts, Done, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit, ListGates,
-    ListHistory, ListRuns, ListSchedules, ListTimeline, Operate, OperateError, OperateRuns, Order, PayloadOf,
-    QueueView, RunDetail, RunId, RunPage, RunSummary, SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView,
-    WorkflowView,
+    ApprovalPage, AuditPage, Counts, Done, FailurePage, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit,
+    ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListStats, ListTimeline, Operate, OperateError,
+    OperateRuns, OperateStatistics, Order, PayloadOf, QueueView, RunDetail, RunId, RunPage, RunSummary, SchedulePage,
+    ScheduleView, StatsPage, StoredPayload, Timeline, WorkerView, WorkflowView,
 };
 
 use crate::{Access, Redact};
@@ -23,7 +23,7 @@ pub struct Redacted {
 impl Redacted {
     /// Leaves out what `access` says.
     #[must_use]
-    pub fn new(operate: impl Operate + 'static, access: &Access) -> Arc<dyn Operate> {
+    pub fn over(operate: impl Operate + 'static, access: &Access) -> Arc<dyn Operate> {
         Arc::new(Self { operate: Box::new(operate), redact: access.redacting().clone() })
     }
 }
@@ -65,6 +65,17 @@ impl OperateRuns for Redacted {
 
     async fn timeline_window(&self, list: ListTimeline) -> Result<Timeline, OperateError> {
         self.operate.timeline_window(list).await
+    }
+}
+
+#[async_trait]
+impl OperateStatistics for Redacted {
+    async fn stats(&self, list: ListStats) -> Result<StatsPage, OperateError> {
+        self.operate.stats(list).await
+    }
+
+    async fn failures(&self, list: ListFailures) -> Result<FailurePage, OperateError> {
+        self.operate.failures(list).await
     }
 }
 

@@ -31,6 +31,7 @@ mod problem;
 mod reads;
 mod redaction;
 mod runs;
+mod statistics;
 
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Redacted::new(operate, &access) };
+    let shared = Shared { operate: Redacted::over(operate, &access) };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
         .route("/runs/find", get(reads::find))
@@ -97,6 +98,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .route("/schedules/{schedule}", get(reads::schedule))
         .route("/approvals", get(reads::approvals))
         .route("/audit", get(reads::audit))
+        .route("/stats", get(statistics::stats))
+        .route("/failures", get(statistics::failures))
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(Arc::new(access), access::check))

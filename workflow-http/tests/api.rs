@@ -172,7 +172,17 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         assert_eq!(server.get("/api/v1/queues").json()[0]["pause"]["reason"], "a test");
         let audit = server.get("/api/v1/audit?verb=queue.").json();
         assert_eq!((&audit["items"][0]["actor"], &audit["items"][0]["reason"]), (&json!("ci"), &json!("a test")));
-        for path in ["counts", "limits", "workers", "workflows", "schedules", "approvals", "queues/default/gates"] {
+        for path in [
+            "stats",
+            "failures",
+            "counts",
+            "limits",
+            "workers",
+            "workflows",
+            "schedules",
+            "approvals",
+            "queues/default/gates",
+        ] {
             assert_eq!(server.get(&format!("/api/v1/{path}")).status, 200, "{path}");
         }
         let health = server.get("/healthz");
@@ -197,6 +207,10 @@ fn check_refusals(server: &Server, run: &str) {
     server.get("/api/v1/runs?limit=many").refuses(400, "bad_input");
     server.get("/api/v1/runs?cursor=nonsense").refuses(400, "bad_cursor");
     server.get("/api/v1/runs?page=2").refuses(400, "bad_input");
+    server.get("/api/v1/stats?since=soon").refuses(400, "bad_input");
+    server.get("/api/v1/stats?sinc=-1h").refuses(400, "bad_input");
+    server.get("/api/v1/stats?since=now").refuses(400, "bad_input");
+    server.get("/api/v1/failures?limit=0").refuses(400, "bad_limit");
     server.get(&format!("/api/v1/runs/{run}/payload?of=nothing")).refuses(400, "bad_input");
     server.get(&format!("/api/v1/runs/{run}/result?wait=soon")).refuses(400, "bad_input");
     let broken = server.send("POST", "/api/v1/runs", &json, "{\"workflow\": \"doubled\",\n \"input\" 1}");
@@ -305,6 +319,8 @@ async fn an_actor_without_payloads_sees_sizes() {
     let working = LocalWorker::start(live.worker(()).register(fails));
     let run = live.client.start(fails, "card 4711".to_owned()).await.unwrap();
     run.result().await.unwrap_err();
+    // Its failure is counted then.
+    working.stop().await;
     let access = Access::by(async |parts| {
         let name = parts.headers.get("x-user")?.to_str().ok()?;
         Some(Actor::viewer(name).without_payloads())
@@ -322,8 +338,12 @@ async fn an_actor_without_payloads_sees_sizes() {
         assert!(list.text.contains("fails") && !list.text.contains("4711"), "{}", list.text);
         assert_eq!(get(&format!("/api/v1/runs/{id}")).json()["input"]["bytes"], 11);
         get(&format!("/api/v1/runs/{id}/payload?of=input")).refuses(403, "forbidden");
+        let failures = get("/api/v1/failures?workflow=fails&since=-1h").json();
+        assert_eq!((&failures["items"][0]["message"], &failures["items"][0]["count"]), (&json!("(hidden)"), &json!(1)));
+        let stats = get("/api/v1/stats?since=-2h&by=workflow&step=hour").json();
+        assert_eq!((&stats["groups"][0]["workflow"], &stats["step"]), (&json!("fails"), &json!("hour")), "{stats}");
+        assert_eq!(stats["groups"][0]["total"]["failed"], 1);
     })
     .await;
-    working.stop().await;
     live.sweep().await;
 }

@@ -329,3 +329,43 @@ CREATE TABLE {schema}.workflow_audit (
 
 -- Serves the list of one target.
 CREATE INDEX workflow_audit_target ON {schema}.workflow_audit (target, id);
+
+-- What was counted of the runs of a lane in a span of time. A process writes its own row of the
+-- minute again and again. Old rows are folded into longer spans, over all processes.
+CREATE TABLE {schema}.workflow_stats (
+    begins_at     bigint  NOT NULL,
+    started       bigint  NOT NULL DEFAULT 0,
+    begun         bigint  NOT NULL DEFAULT 0,           -- claimed for the first time
+    succeeded     bigint  NOT NULL DEFAULT 0,
+    failed        bigint  NOT NULL DEFAULT 0,
+    canceled      bigint  NOT NULL DEFAULT 0,
+    retries       bigint  NOT NULL DEFAULT 0,           -- of runs and of steps
+    waited        bigint  NOT NULL DEFAULT 0,           -- the sum from the start to the first claim, in microseconds
+    worked        bigint  NOT NULL DEFAULT 0,           -- the sum from the first claim to the end, in microseconds
+    process       uuid    NOT NULL,                     -- only zeros for a row of all processes
+    seconds       integer NOT NULL,                     -- the length of the span: 60, 3600 or 86400
+    queue         text    NOT NULL COLLATE "C",
+    workflow_name text    NOT NULL COLLATE "C",
+    version       text    NOT NULL COLLATE "C",
+    durations     text    NOT NULL DEFAULT '[]',        -- how many of these are below 1, 2, 4 ... ms; JSON
+    PRIMARY KEY (seconds, begins_at, queue, workflow_name, version, process)
+) WITH (fillfactor = 50);
+ALTER TABLE {schema}.workflow_stats SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Groups of alike failures: the messages of one group differ in numbers, ids and quoted text.
+CREATE TABLE {schema}.workflow_failures (
+    count         bigint NOT NULL,
+    first_at      bigint NOT NULL,
+    last_at       bigint NOT NULL,
+    last_run_id   uuid   NOT NULL,
+    workflow_name text   NOT NULL COLLATE "C",
+    kind          text   NOT NULL COLLATE "C",
+    step          text   NOT NULL COLLATE "C",          -- empty if no step failed
+    message       text   NOT NULL COLLATE "C",          -- what the messages have in common
+    first_version text   NOT NULL COLLATE "C",
+    PRIMARY KEY (workflow_name, kind, step, message)
+);
+ALTER TABLE {schema}.workflow_failures SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Serves the list, and the search for the groups that are the oldest.
+CREATE INDEX workflow_failures_last ON {schema}.workflow_failures (last_at);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 
 use workflow_engine::model::{Clock, RunId, Timestamp};
 
@@ -21,14 +21,16 @@ pub(super) async fn find_parents(
     query.fetch_all(connection).await?.iter().map(row::run_id).collect()
 }
 
-/// Cancels the children of these runs that are to end with their parent.
+/// Cancels the children of these runs that are to end with their parent. Returns those that have
+/// ended.
 pub(super) async fn cancel_children(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
     parents: &BTreeSet<RunId>,
-) -> Result<(), Failure> {
+) -> Result<Vec<RunId>, Failure> {
     let query = sql.cancel_children.query().bind(clock.fixed().map(Timestamp::as_micros));
-    query.bind(ids(parents.iter())).execute(connection).await?;
-    Ok(())
+    let rows = query.bind(ids(parents.iter())).fetch_all(connection).await?;
+    let ended = rows.iter().map(|found| Ok(found.try_get::<bool, _>("ended")?.then_some(row::run_id(found)?)));
+    Ok(ended.collect::<Result<Vec<_>, Failure>>()?.into_iter().flatten().collect())
 }

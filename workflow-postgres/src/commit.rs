@@ -107,8 +107,8 @@ pub(super) async fn commit_slowly(
     memory: &Memory,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
-    // A claim ends no other one, so what is known of those still holds.
-    if !writes.iter().all(|write| write.as_claim().is_some()) {
+    // A claim ends no other one and counts end none, so what is known of those still holds.
+    if !writes.iter().all(|write| write.as_claim().is_some() || matches!(write, Write::Statistics(_))) {
         memory.forget();
     }
     match slow_path(connection, context, memory, writes).await {

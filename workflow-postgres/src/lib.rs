@@ -91,6 +91,7 @@ mod single;
 mod slow_path;
 mod sql;
 mod start;
+mod statistics;
 mod transaction;
 mod within;
 

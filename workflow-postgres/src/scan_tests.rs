@@ -91,6 +91,57 @@ async fn a_list_of_audit_rows_reads_its_target_or_its_range() -> TestResult {
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
+/// Statistics are read by their key, and failures by their time, also before the server knows how
+/// many rows there are.
+#[tokio::test]
+async fn statistics_are_read_by_their_keys() -> TestResult {
+    let fixture = fixture().await?;
+    fixture
+        .execute(
+            "INSERT INTO {schema}.workflow_stats (seconds, begins_at, process, queue, workflow_name, version)
+             SELECT 60, n / 10 * 60000000, md5(n::text)::uuid, 'default', 'checkout', '1'
+             FROM generate_series(1, 50000) AS n;
+             INSERT INTO {schema}.workflow_failures
+                 (workflow_name, kind, step, message, count, first_at, last_at, first_version, last_run_id)
+             SELECT 'checkout', 'application', '', n::text, 1, n, n, '1', md5(n::text)::uuid
+             FROM generate_series(1, 50000) AS n",
+        )
+        .await?;
+    let sql = &fixture.store.sql;
+    let mut connection = fixture.store.pool.acquire().await?;
+    for is_analyzed in [false, true] {
+        if is_analyzed {
+            fixture.execute("ANALYZE {schema}.workflow_stats, {schema}.workflow_failures").await?;
+        }
+        for (statement, index) in [
+            (&sql.list_statistics, "workflow_stats_pkey"),
+            (&sql.take_statistics, "workflow_stats_pkey"),
+            (&sql.list_failures, "workflow_failures_last"),
+            (&sql.trim_failures, "workflow_failures_last"),
+        ] {
+            let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", statement.text());
+            let query = sqlx::query(AssertSqlSafe(text));
+            let query = match statement {
+                it if std::ptr::eq(it, &sql.list_statistics) => {
+                    query.bind(60_i32).bind(0_i64).bind(60_000_000_i64).bind(20_000_i64)
+                }
+                it if std::ptr::eq(it, &sql.take_statistics) => {
+                    query.bind(Some(600_000_000_i64)).bind(60_i32).bind(540_000_000_i64).bind(5_i64)
+                }
+                it if std::ptr::eq(it, &sql.list_failures) => query.bind(10_i64),
+                _ => query.bind(50_000_i64),
+            };
+            let (plan, read) = plan_of(query.fetch_all(&mut *connection).await?)?;
+            assert!(plan.contains(index), "{plan}");
+            assert!(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "{plan}");
+            let is_trim = std::ptr::eq(statement, &sql.trim_failures);
+            assert!(read < 100 || is_trim, "{read} pages\n{plan}");
+        }
+    }
+    drop(connection);
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
 /// Returns the plan, and the number of pages that the statement touched.
 async fn explained(
     fixture: &Fixture,

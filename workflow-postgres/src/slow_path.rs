@@ -80,8 +80,6 @@ impl<'c> SlowPath<'c> {
 }
 
 impl BatchTarget for SlowPath<'_> {
-    type Error = Failure;
-
     async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, Failure> {
         schedule::lock(self.connection, self.sql, names).await
     }
@@ -279,7 +277,7 @@ impl BatchTarget for SlowPath<'_> {
         cascade::find_parents(self.connection, self.sql, runs).await
     }
 
-    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<(), Failure> {
+    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<Vec<RunId>, Failure> {
         cascade::cancel_children(self.connection, self.sql, self.clock, parents).await
     }
 

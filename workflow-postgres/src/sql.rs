@@ -258,6 +258,8 @@ statements! {
     insert_signals,
     insert_worker,
     list_approvals,
+    add_ended, add_failures, find_ended, list_failures, list_statistics, put_statistics, take_statistics,
+    trim_failures, try_lock_statistics,
     list_audits, list_audits_of_target, list_gates, list_lanes,
     list_schedules,
     lock_bounds,

@@ -1,14 +1,37 @@
 //! Everything else that an operator does, by requests.
 
 use async_trait::async_trait;
+use serde::Serialize;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, Counts, Done, GatePage, LimitView, ListApprovals, ListAudit, ListGates, ListSchedules,
-    Operate, OperateError, Order, QueueView, SchedulePage, ScheduleView, WorkerView, WorkflowView,
+    ApprovalPage, AuditPage, Counts, Done, FailurePage, GatePage, LimitView, ListApprovals, ListAudit, ListFailures,
+    ListGates, ListSchedules, ListStats, Operate, OperateError, OperateStatistics, Order, QueueView, SchedulePage,
+    ScheduleView, StatsPage, WorkerView, WorkflowView,
 };
 
 use crate::Remote;
 use crate::request::Target;
 use crate::run_interface::text;
+
+#[async_trait]
+impl OperateStatistics for Remote {
+    async fn stats(&self, list: ListStats) -> Result<StatsPage, OperateError> {
+        let ListStats { since, until, step, by, queue, workflow, version, .. } = list;
+        let target = Target::new(["stats"]).with("since", since).with("until", until).with("by", word(by));
+        let target = target.with("step", step.and_then(word)).with("queue", queue);
+        self.get(target.with("workflow", workflow).with("version", version)).await
+    }
+
+    async fn failures(&self, list: ListFailures) -> Result<FailurePage, OperateError> {
+        let ListFailures { since, workflow, limit, .. } = list;
+        let target = Target::new(["failures"]).with("since", since).with("workflow", workflow);
+        self.get(target.with("limit", Some(limit))).await
+    }
+}
+
+/// Returns the word that stands for a value in JSON.
+fn word<T: Serialize>(value: T) -> Option<String> {
+    Some(serde_json::to_value(value).ok()?.as_str()?.to_owned())
+}
 
 #[async_trait]
 impl Operate for Remote {

@@ -301,3 +301,41 @@ CREATE TABLE workflow_audit (
 
 -- Serves the list of one target.
 CREATE INDEX workflow_audit_target ON workflow_audit (target, id);
+
+-- What was counted of the runs of a lane in a span of time. A process writes its own row of the
+-- minute again and again. Old rows are folded into longer spans, over all processes.
+CREATE TABLE workflow_stats (
+    seconds       INTEGER NOT NULL,                     -- the length of the span: 60, 3600 or 86400
+    begins_at     INTEGER NOT NULL,
+    process       TEXT    NOT NULL,                     -- only zeros for a row of all processes
+    queue         TEXT    NOT NULL,
+    workflow_name TEXT    NOT NULL,
+    version       TEXT    NOT NULL,
+    started       INTEGER NOT NULL DEFAULT 0,
+    begun         INTEGER NOT NULL DEFAULT 0,           -- claimed for the first time
+    succeeded     INTEGER NOT NULL DEFAULT 0,
+    failed        INTEGER NOT NULL DEFAULT 0,
+    canceled      INTEGER NOT NULL DEFAULT 0,
+    retries       INTEGER NOT NULL DEFAULT 0,           -- of runs and of steps
+    waited        INTEGER NOT NULL DEFAULT 0,           -- the sum from the start to the first claim, in microseconds
+    worked        INTEGER NOT NULL DEFAULT 0,           -- the sum from the first claim to the end, in microseconds
+    durations     TEXT    NOT NULL DEFAULT '[]',        -- how many of these are below 1, 2, 4 ... ms; JSON
+    PRIMARY KEY (seconds, begins_at, queue, workflow_name, version, process)
+) STRICT, WITHOUT ROWID;
+
+-- Groups of alike failures: the messages of one group differ in numbers, ids and quoted text.
+CREATE TABLE workflow_failures (
+    workflow_name TEXT    NOT NULL,
+    kind          TEXT    NOT NULL,
+    step          TEXT    NOT NULL,                     -- empty if no step failed
+    message       TEXT    NOT NULL,                     -- what the messages have in common
+    count         INTEGER NOT NULL,
+    first_at      INTEGER NOT NULL,
+    last_at       INTEGER NOT NULL,
+    first_version TEXT    NOT NULL,
+    last_run_id   TEXT    NOT NULL,
+    PRIMARY KEY (workflow_name, kind, step, message)
+) STRICT, WITHOUT ROWID;
+
+-- Serves the list, and the search for the groups that are the oldest.
+CREATE INDEX workflow_failures_last ON workflow_failures (last_at);

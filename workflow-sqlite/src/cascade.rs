@@ -22,13 +22,16 @@ pub(super) async fn find_parents(
     rows.iter().map(|row| row::id(row, "id")).collect()
 }
 
-/// Cancels the children of these runs that are to end with their parent.
+/// Cancels the children of these runs that are to end with their parent. Returns those that have
+/// ended.
 pub(super) async fn cancel_children(
     connection: &mut SqliteConnection,
     parents: &BTreeSet<RunId>,
     now: Timestamp,
-) -> Result<(), DatabaseError> {
+) -> Result<Vec<RunId>, DatabaseError> {
     let query = sqlx::query(sql::CANCEL_CHILDREN).bind(serde_json::to_string(parents).during(OPERATION)?);
-    query.bind(now.as_micros()).execute(connection).await.during(OPERATION)?;
-    Ok(())
+    let rows = query.bind(now.as_micros()).fetch_all(connection).await.during(OPERATION)?;
+    let ended: Result<Vec<Option<RunId>>, DatabaseError> =
+        rows.iter().map(|found| Ok(row::get::<bool>(found, "ended")?.then_some(row::id(found, "id")?))).collect();
+    Ok(ended?.into_iter().flatten().collect())
 }

@@ -75,6 +75,7 @@ mod single;
 mod slow_path;
 mod sql;
 mod start;
+mod statistics;
 mod transaction;
 mod wal_file;
 mod wal_watch;

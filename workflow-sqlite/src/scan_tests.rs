@@ -75,3 +75,27 @@ async fn a_list_of_audit_rows_reads_its_target_or_its_range() {
         assert_eq!(plan, [expected], "{statement}");
     }
 }
+
+#[tokio::test]
+async fn statistics_are_read_by_their_keys() {
+    let f = Fixture::file().await;
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    let key = "SEARCH workflow_stats USING PRIMARY KEY (seconds=? AND begins_at>? AND begins_at<?)";
+    let old = "SEARCH workflow_stats USING PRIMARY KEY (seconds=? AND begins_at<?)";
+    let last = "workflow_failures USING INDEX workflow_failures_last";
+    for (statement, expected) in [
+        (sql::LIST_STATISTICS, key),
+        (sql::TAKE_STATISTICS, old),
+        (sql::LIST_FAILURES, last),
+        (sql::TRIM_FAILURES, "SEARCH workflow_failures USING INDEX workflow_failures_last (last_at<?)"),
+        (sql::FIND_ENDED, "SEARCH r USING PRIMARY KEY (id=?)"),
+    ] {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        assert!(plan.iter().any(|step| step.contains(expected)), "{statement}\n{plan:#?}");
+        let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER BY"));
+        let scans = plan.iter().any(|step| step.starts_with("SCAN workflow_stats") || step == "SCAN workflow_failures");
+        assert!(!sorts && !scans, "{statement}\n{plan:#?}");
+    }
+}

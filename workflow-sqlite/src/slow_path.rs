@@ -11,11 +11,11 @@ use workflow_engine::model::{
     RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DatabaseError, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun,
-    FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite,
-    QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, WaitingPlace,
-    Write, apply,
+    Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed,
+    ConsumedSignal, ContinueWrite, CrashesWrite, DatabaseError, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn,
+    Fence, FoundRun, FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks,
+    Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome,
+    StepOf, WaitingPlace, Write, apply,
 };
 
 use super::database::Database;
@@ -37,14 +37,19 @@ pub(super) async fn slow_path(
     let mut target = SlowPath::new(writer.connection()?, database.now());
     let outcomes = apply(&mut target, writes).await;
     let outcomes = outcomes.and_then(|outcomes| Ok(failpoint_error("store.in_transaction").map(|()| outcomes)?));
-    writer.end(outcomes).await
+    let outcomes = writer.end(outcomes).await?;
+    if writes.iter().all(|write| matches!(write, Write::Statistics(_))) {
+        // They concern no claim.
+        writer.keep(writes, Asked::new(), &[]);
+    }
+    Ok(outcomes)
 }
 
 /// An open transaction as the target of a batch. The transaction excludes every other writer, so it
 /// locks no rows.
 pub(super) struct SlowPath<'c> {
-    connection: &'c mut SqliteConnection,
-    now: Timestamp,
+    pub(super) connection: &'c mut SqliteConnection,
+    pub(super) now: Timestamp,
 }
 
 impl<'c> SlowPath<'c> {
@@ -55,8 +60,6 @@ impl<'c> SlowPath<'c> {
 }
 
 impl BatchTarget for SlowPath<'_> {
-    type Error = DatabaseError;
-
     async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, DatabaseError> {
         schedule::revisions(self.connection, names).await
     }
@@ -262,7 +265,7 @@ impl BatchTarget for SlowPath<'_> {
         cascade::find_parents(self.connection, runs).await
     }
 
-    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<(), DatabaseError> {
+    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<Vec<RunId>, DatabaseError> {
         cascade::cancel_children(self.connection, parents, self.now).await
     }
 

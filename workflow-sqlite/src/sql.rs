@@ -192,6 +192,14 @@ statements! {
     LIST_APPROVALS = "list_approvals.sql";
     COUNT_HELD_RUNS = "count_held_runs.sql";
     COUNT_RUNNING_RUNS = "count_running_runs.sql";
+    ADD_ENDED = "add_ended.sql";
+    ADD_FAILURES = "add_failures.sql";
+    FIND_ENDED = "find_ended.sql";
+    LIST_FAILURES = "list_failures.sql";
+    LIST_STATISTICS = "list_statistics.sql";
+    PUT_STATISTICS = "put_statistics.sql";
+    TAKE_STATISTICS = "take_statistics.sql";
+    TRIM_FAILURES = "trim_failures.sql";
     LIST_AUDITS = "list_audits.sql";
     LIST_AUDITS_OF_TARGET = "list_audits_of_target.sql";
     COUNT_RUNS = "count_runs.sql";

@@ -233,6 +233,7 @@ fn describe_one(write: &Write) -> String {
         Write::ReleaseUnknown { .. } => "the release of claims".into(),
         Write::Delete(_) => "the deletion of a run".into(),
         Write::Expire { .. } => "the end of runs past their deadline".into(),
+        Write::Statistics(_) => "statistics".into(),
         Write::Audited(audited) => describe_one(&audited.write),
     }
 }

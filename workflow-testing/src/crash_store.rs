@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, Timestamp, WorkerId,
+    Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StatisticsRow, StoredSchedule,
+    Timestamp, WorkerId,
 };
 use workflow_engine::store::{
     AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
     HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
-    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction,
+    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -22,6 +23,17 @@ use super::commit_log::SharedLog;
 pub(super) struct CrashStore {
     pub(super) inner: Arc<dyn Store>,
     pub(super) log: SharedLog,
+}
+
+#[async_trait]
+impl StatisticsStore for CrashStore {
+    async fn statistics(&self, scan: &StatisticsScan) -> Result<Vec<StatisticsRow>, DatabaseError> {
+        self.inner.statistics(scan).await
+    }
+
+    async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
+        self.inner.failures().await
+    }
 }
 
 #[async_trait]

@@ -11,7 +11,7 @@ use workflow_engine::executor::{ClaimAnswer, ExecutorStopped};
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::observe::Event;
 use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Write};
-use workflow_sdk::DatabaseError;
+use workflow_sdk::{DatabaseError, Timestamp};
 
 use crate::WorkerError;
 use crate::drive::{drive, send_claimed};
@@ -113,6 +113,7 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
             let answered = Event::ClaimAnswered { worker, wanted, claimed: claimed_runs, duration };
             shared.client.observers().event(&answered);
             let more_are_due = claimed_runs == wanted;
+            claimed.runs.iter().for_each(|run| count_begun(shared, run, claimed.now));
             start_drives(shared, claimed.runs, begun, permits);
             if more_are_due { Next::Claim } else { Next::Wait }
         }
@@ -212,6 +213,18 @@ fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
         gated: shared.queues.gated(),
         limit: u32::try_from(permits.num_permits()).unwrap_or(u32::MAX),
         lease: shared.options.lease,
+    }
+}
+
+/// Counts the first claim of a run. A fork has an epoch before its first claim.
+fn count_begun(shared: &Shared, run: &ClaimedRun, now: Timestamp) {
+    let is_first = match run.claim.epoch {
+        1 => true,
+        2 => run.started_at >= now,
+        _ => false,
+    };
+    if is_first {
+        shared.executor().statistics().begun(&run.lane, run.started_at.since(run.created_at));
     }
 }
 

@@ -63,6 +63,13 @@ pub(crate) async fn release_undriven(shared: &Shared) {
     }
 }
 
+/// Writes what the worker has counted of its last runs.
+pub(crate) async fn write_counts(shared: &Shared) {
+    if tokio::time::timeout(LAST_WRITES, shared.executor().write_statistics()).await.is_err() {
+        tracing::warn!("the statistics of the last second were not written");
+    }
+}
+
 async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
     tokio::select! {
         biased;

@@ -1,11 +1,11 @@
-//! Looks for runs that no worker will claim: expired and unserved ones.
+//! Looks for runs that no worker will claim, expired and unserved ones, and folds old statistics.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::faults::planted;
 use workflow_engine::model::Lane;
-use workflow_engine::store::{Outcome, Write};
+use workflow_engine::store::{Outcome, StatisticsWrite, Write};
 use workflow_sdk::DatabaseError;
 
 use crate::WorkerOptions;
@@ -34,6 +34,18 @@ const EXPIRY_PATIENCE: Duration = Duration::from_secs(300);
 /// The most runs that one write fails, so that it does not delay the batch that it is part of.
 const EXPIRY_LIMIT: u32 = 1000;
 
+/// When a worker first folds old statistics: a process that starts has more urgent work.
+const FOLD_FIRST: Duration = Duration::from_secs(30);
+
+/// How often it folds after that.
+const FOLD_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The delay before it folds more rows, if there are more.
+const FOLD_AGAIN: Duration = Duration::from_secs(1);
+
+/// The most rows that one write folds, so that it does not delay the batch that it is part of.
+const FOLD_LIMIT: u32 = 500;
+
 /// Fails runs past their deadline, until the future is dropped.
 pub(crate) async fn expire_runs(shared: Arc<Shared>) {
     if planted("hint-only-wake") {
@@ -48,6 +60,29 @@ pub(crate) async fn expire_runs(shared: Arc<Shared>) {
         if let Ok(Outcome::Refused(error)) = shared.executor().commit(expire).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for passed deadlines, trying again");
         }
+    }
+}
+
+/// Folds old statistics, until the future is dropped. Of a store in this process nothing is
+/// counted.
+pub(crate) async fn fold_counts(shared: Arc<Shared>) {
+    if shared.client.store().in_process() || planted("hint-only-wake") {
+        // Its writes would be polls, which would hide the planted bug.
+        return std::future::pending().await;
+    }
+    let mut interval = FOLD_FIRST;
+    loop {
+        tokio::time::sleep(jittered(interval)).await;
+        let fold = Write::Statistics(Box::new(StatisticsWrite::Fold { limit: FOLD_LIMIT }));
+        let outcome = shared.executor().commit(fold).await;
+        if let Ok(Outcome::Refused(error)) = &outcome {
+            tracing::warn!(error = error as &dyn std::error::Error, "cannot fold old statistics, trying again");
+        }
+        interval = match outcome {
+            // There may be more.
+            Ok(Outcome::Changed(folded)) if folded >= u64::from(FOLD_LIMIT) => FOLD_AGAIN,
+            _ => FOLD_INTERVAL,
+        };
     }
 }
 

@@ -23,8 +23,8 @@ use crate::retention::{DeclaredRetention, delete_old_runs};
 use crate::schedules::fire_schedules;
 use crate::seat_watch::{self, watch_seats};
 use crate::shared::Shared;
-use crate::shutdown::{ReleaseOnDrop, Signals, drain};
-use crate::sweep::{expire_runs, warn_of_unserved};
+use crate::shutdown::{ReleaseOnDrop, Signals, drain, write_counts};
+use crate::sweep::{expire_runs, fold_counts, warn_of_unserved};
 use crate::{ForeignAwait, LapsedLease, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that are registered with it, and drives them.
@@ -361,6 +361,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         }
         observers.event(&Event::WorkerStopping { worker, claims: shared.claims.all().len() });
         drain(&shared, stop_at_once).await;
+        write_counts(&shared).await;
         dropped.0 = None;
         lease.stop().await;
         observers.event(&Event::WorkerStopped { worker });
@@ -392,6 +393,7 @@ async fn work(
     helpers.spawn(watch_queues(Arc::clone(shared)));
     helpers.spawn(watch_seats(Arc::clone(shared)));
     helpers.spawn(delete_old_runs(Arc::clone(shared)));
+    helpers.spawn(fold_counts(Arc::clone(shared)));
     tokio::select! {
         biased;
         () = stop => Ok(()),

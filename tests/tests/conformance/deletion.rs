@@ -106,8 +106,9 @@ pub async fn no_table_keeps_a_row_of_a_deleted_run(fixture: Fixture) {
         naming.extend(columns.iter().filter(|name| name.contains("run")).map(|name| format!("{table}.{name}")));
     }
     let owned = OWNED.map(|table| format!("{table}.run_id"));
-    // The children of a deleted run keep its id.
-    let known = owned.iter().cloned().chain(["workflow_runs.parent_run_id".to_owned()]);
+    // The children of a deleted run keep its id, and so do groups of failures.
+    let kept = ["workflow_runs.parent_run_id", "workflow_failures.last_run_id"].map(str::to_owned);
+    let known = owned.iter().cloned().chain(kept);
     assert_eq!(naming, known.collect::<BTreeSet<_>>(), "a new column that names a run: is it deleted with the run?");
     for table in OWNED {
         let count = format!("SELECT count(*) FROM {table} WHERE run_id = '{run}'");

@@ -44,6 +44,7 @@ mod schedule;
 mod signal;
 mod single;
 mod start;
+mod statistics;
 mod transaction;
 mod workers;
 
@@ -515,6 +516,16 @@ workflow_tests::cases! {
         pages_of_rows_follow_each_other,
         the_rows_of_a_deleted_run_stay,
         a_kill_leaves_a_change_and_its_row_or_neither: "its processes share no memory",
+    }
+    statistics {
+        a_process_writes_its_row_again_and_again,
+        a_scan_of_statistics_has_a_range_and_a_limit,
+        a_fold_keeps_the_sums,
+        concurrent_folds_keep_the_sums,
+        failures_add_up_per_group,
+        the_oldest_groups_of_failures_go,
+        runs_that_end_without_their_workers_are_counted,
+        children_that_end_with_their_parent_are_counted,
     }
     deletion {
         a_deleted_run_is_gone_and_its_key_is_free,

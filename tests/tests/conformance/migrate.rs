@@ -24,6 +24,8 @@ const TABLES: &[&str] = &[
     "workflow_gates",
     "workflow_turns",
     "workflow_audit",
+    "workflow_stats",
+    "workflow_failures",
 ];
 
 /// The table of wakes of gates, which only PostgreSQL needs: no transaction of SQLite waits for

@@ -54,6 +54,7 @@ mod schedules;
 mod shutdown;
 mod signals;
 mod single;
+mod statistics;
 mod step_limits;
 mod step_rates;
 mod streams;
@@ -381,6 +382,13 @@ workflow_tests::cases! {
         old_runs_are_deleted_and_others_stay,
         a_worker_that_keeps_runs_longer_protects_them,
         a_retention_out_of_range_is_refused,
+    }
+    statistics {
+        counts_equal_what_ran,
+        counts_are_written_while_a_worker_works,
+        alike_failures_are_one_group,
+        a_codec_leaves_no_message_of_an_error,
+        a_kill_loses_the_counts_of_a_moment,
     }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,

@@ -1,7 +1,7 @@
 //! The PostgreSQL roles of `docs/guide/security.md`: the owner of the schema, the role of workers
 //! and clients, and a role that only reads.
 
-use workflow_sdk::operate::{Action, ListAudit, Order};
+use workflow_sdk::operate::{Action, ListAudit, ListFailures, ListStats, Order};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::postgres::postgres_url;
@@ -94,6 +94,12 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
     reader.export(run.id()).await.unwrap();
     assert_eq!(reader.operate().audit(ListAudit::new()).await.unwrap().items.len(), 1);
+    let stats = reader.operate().stats(ListStats::new()).await.unwrap();
+    assert!(
+        stats.groups[0].total.failed > 0 && stats.groups[0].total.canceled > 0,
+        "the runtime role counts: {stats:?}"
+    );
+    assert_eq!(reader.operate().failures(ListFailures::new()).await.unwrap().items.len(), 1);
     let report = Worker::new(reader.clone(), Probe::new()).register(marked).preflight().await;
     report.expect("a preflight needs only read access");
     let start = reader.start(marked_child, "no".into()).await;
@@ -126,6 +132,7 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
         ("reader", "INSERT INTO {schema}.workflow_signals VALUES (NULL)"),
         ("reader", "DELETE FROM {schema}.step_attempts"),
         ("reader", "DELETE FROM {schema}.workflow_runs"),
+        ("reader", "DELETE FROM {schema}.workflow_stats"),
     ] {
         assert_eq!(refusal(schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, Timestamp, WorkerId,
+    Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StatisticsRow, StoredSchedule,
+    Timestamp, WorkerId,
 };
 use workflow_engine::store::{
     AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
     HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
-    Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore, StepCommit,
+    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -228,6 +229,17 @@ fn show_one(write: &Write, outcome: &Outcome) -> Option<String> {
 
 fn quiet<T>(_: &T) -> Option<String> {
     None
+}
+
+#[async_trait]
+impl StatisticsStore for Wire {
+    async fn statistics(&self, scan: &StatisticsScan) -> Result<Vec<StatisticsRow>, DatabaseError> {
+        self.call("statistics", self.inner.statistics(scan), quiet).await
+    }
+
+    async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
+        self.call("failures", self.inner.failures(), quiet).await
+    }
 }
 
 #[async_trait]

@@ -6,6 +6,7 @@ mod counts;
 mod dashboard;
 mod doctor;
 mod events;
+mod failures;
 mod limits;
 mod order;
 mod payload;
@@ -17,11 +18,13 @@ mod run_result;
 mod run_start;
 mod run_view;
 mod schedules;
+mod statistics;
 mod timeline;
 mod workers;
 mod workflows;
 
 use clap::Command;
+use workflow_sdk::operate::Operate;
 
 use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
@@ -48,8 +51,16 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
             None => dashboard::serve(target.connect().await?, output, dashboard).await,
         };
     }
-    let operate = target.operate().await?;
-    let operate = &*operate;
+    let (operate, client) = target.operate().await?;
+    let exit = operate_with(&*operate, verb, output).await;
+    if let Some(client) = client {
+        // This process ends before it would write what it has counted.
+        client.executor().write_statistics().await;
+    }
+    exit
+}
+
+async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Result<Exit, Failure> {
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
         Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,
@@ -73,6 +84,8 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Workers => workers::list(operate, output).await,
         Verb::Workflows => workflows::list(operate, output).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
+        Verb::Stats(stats) => statistics::show(operate, output, stats).await,
+        Verb::Failures(failures) => failures::list(operate, output, failures).await,
         Verb::Doctor => doctor::examine(operate, output).await,
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
         Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),

@@ -8,14 +8,13 @@ use tokio::time::Instant;
 
 use crate::faults::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
-use crate::observe::Observers;
 use crate::store::{
     CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, StartOutcome,
     Write,
 };
 
 use super::batch::MANY;
-use super::events;
+use super::events::Reporter;
 use super::in_flight::Completed;
 use super::notifier::Notifier;
 use super::quiescence::Quiescence;
@@ -26,13 +25,13 @@ use super::request::{Reply, Request};
 pub(super) async fn run(
     mut completed: mpsc::UnboundedReceiver<Completed>,
     notifier: Arc<Notifier>,
-    observers: Observers,
+    reporter: Reporter,
     quiescence: Option<Quiescence<Request>>,
 ) {
     while let Some(commit) = completed.recv().await {
         failpoint("executor.before_answer");
         announce(&notifier, &commit.writes, &commit.outcomes);
-        events::send(&observers, &commit);
+        reporter.report(&commit);
         let Completed { writes, replies, outcomes, begun, .. } = commit;
         answer(replies, outcomes, begun);
         let is_large = writes.len() >= MANY;

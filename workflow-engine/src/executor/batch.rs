@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::store::{DatabaseError, Outcome, Write};
+use crate::store::{DatabaseError, Outcome, StatisticsWrite, Write};
 
 use super::failure::{Failures, may_repeat};
 use super::request::{QueuedWrite, Reply};
@@ -15,6 +15,11 @@ const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// keep the processors busy once they are answered, and the database would be idle meanwhile. For a
 /// smaller batch this order would only delay the next writes of its few senders.
 pub(super) const MANY: usize = 64;
+
+/// Returns `true` if the batch writes counts of this process, and nothing else.
+pub(super) fn is_of_counts(writes: &[Write]) -> bool {
+    matches!(writes, [Write::Statistics(write)] if matches!(**write, StatisticsWrite::Count { .. }))
+}
 
 /// Writes that are to be committed together. Each has its reply at the same index.
 #[derive(Default)]
@@ -29,6 +34,25 @@ impl Batch {
     /// Returns an empty batch that takes `writes` writes before it has to grow.
     pub(super) fn with_capacity(writes: usize) -> Self {
         Self { writes: Vec::with_capacity(writes), replies: Vec::with_capacity(writes), failures: Failures::default() }
+    }
+
+    /// Returns a batch of counts alone, for which no sender waits.
+    pub(super) fn of_counts(counts: StatisticsWrite) -> Self {
+        let mut batch = Self::default();
+        let reply = Reply::Outcome(oneshot::channel().0);
+        batch.push(QueuedWrite { write: Write::Statistics(Box::new(counts)), reply });
+        batch
+    }
+
+    /// Takes the counts out of a batch of counts alone.
+    pub(super) fn take_counts(&mut self) -> Option<StatisticsWrite> {
+        if !is_of_counts(&self.writes) {
+            return None;
+        }
+        match std::mem::take(&mut self.writes).pop() {
+            Some(Write::Statistics(counts)) => Some(*counts),
+            _ => None,
+        }
     }
 
     pub(super) fn push(&mut self, QueuedWrite { write, reply }: QueuedWrite) {

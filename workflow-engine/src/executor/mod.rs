@@ -17,6 +17,7 @@ mod pipeline;
 mod queue;
 mod quiescence;
 mod request;
+mod statistics;
 mod thread;
 
 use std::fmt;
@@ -37,6 +38,7 @@ use request::{QueuedWrite, Reply, Request};
 
 pub use notifier::{Cancel, Notifier};
 pub use request::ClaimAnswer;
+pub use statistics::Statistics;
 
 /// Requests that may wait in the channel before their senders have to wait. One more batch of the
 /// largest size fits in while such a batch is being committed.
@@ -52,6 +54,7 @@ pub struct ExecutorStopped;
 pub struct Executor {
     sender: mpsc::Sender<Request>,
     notifier: Arc<Notifier>,
+    statistics: Arc<Statistics>,
 }
 
 /// Room for one write in the queue. Dropping it frees the room.
@@ -96,7 +99,11 @@ impl Executor {
         let prepares = store.prepares_next_batch();
         let quiescence = prepares.then(|| Quiescence::new(sender.downgrade(), Arc::clone(&quiescent)));
         let queue = Queue::new(receiver);
-        let pipeline = Pipeline::new(Arc::clone(&store), queue, completed, observers.clone(), quiescent, gather);
+        // Tests of a store in memory count and interrupt its commits, so there are no others.
+        let statistics = Arc::new(if in_process { Statistics::off() } else { Statistics::new() });
+        let counts = Arc::clone(&statistics);
+        let pipeline =
+            Pipeline::new(Arc::clone(&store), queue, completed, observers.clone(), quiescent, gather, counts);
         let beside_pipeline = if in_process {
             tokio::spawn(pipeline.run());
             None
@@ -104,8 +111,9 @@ impl Executor {
             thread::start(pipeline.run())
         };
         let notifier = Notifier::start(store, beside_pipeline.unwrap_or_else(Handle::current));
-        tokio::spawn(acknowledger::run(to_acknowledge, Arc::clone(&notifier), observers, quiescence));
-        Self { sender, notifier }
+        let reporter = events::Reporter { observers, statistics: Arc::clone(&statistics) };
+        tokio::spawn(acknowledger::run(to_acknowledge, Arc::clone(&notifier), reporter, quiescence));
+        Self { sender, notifier, statistics }
     }
 
     /// Queues a write; waits only while the queue is full. Writes of one sender are committed in
@@ -202,6 +210,25 @@ impl Executor {
     /// If the future is dropped after the write was queued, the write is committed nevertheless.
     pub async fn commit(&self, write: Write) -> Result<Outcome, ExecutorStopped> {
         self.reserve().await?.send(write).await.map_err(|_| ExecutorStopped)
+    }
+
+    /// Returns what this process counts of its runs.
+    #[must_use]
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Commits what was counted and not written, for a process that is about to end. It is written
+    /// within a second otherwise. If the commit fails, the counts are kept for a later one.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before the write is queued, the counts are lost.
+    pub async fn write_statistics(&self) {
+        if let Some(write) = self.statistics.take()
+            && let Ok(Outcome::Refused(_)) = self.commit(Write::Statistics(Box::new(write.clone()))).await
+        {
+            self.statistics.put_back(write);
+        }
     }
 
     /// Returns the notifier, which wakes tasks of this process after commits.

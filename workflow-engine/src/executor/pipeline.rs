@@ -35,11 +35,12 @@ use tokio::time::Instant;
 use crate::observe::{Event, Observers};
 use crate::store::{DatabaseError, Store};
 
-use super::batch::{Batch, MANY};
+use super::batch::{Batch, MANY, is_of_counts};
 use super::failure::{AfterFailure, after_failure};
 use super::gather::{Gather, LastCommit};
 use super::in_flight::{Completed, InFlight};
 use super::queue::Queue;
+use super::statistics::{Statistics, WRITE_DELAY};
 
 /// A state of the executor. Each holds only what is true in it.
 enum Stage {
@@ -68,6 +69,8 @@ pub(super) struct Pipeline {
     observers: Observers,
     /// Notified when the senders that were answered last have sent again.
     quiescent: Arc<Notify>,
+    /// The counts of this process, which it has to write.
+    statistics: Arc<Statistics>,
 }
 
 impl Pipeline {
@@ -78,9 +81,10 @@ impl Pipeline {
         observers: Observers,
         quiescent: Arc<Notify>,
         gather: Gather,
+        statistics: Arc<Statistics>,
     ) -> Self {
         let (last, backlog) = (LastCommit::default(), VecDeque::new());
-        Self { store, queue, gather, last, backlog, acknowledger, observers, quiescent }
+        Self { store, queue, gather, last, backlog, acknowledger, observers, quiescent, statistics }
     }
 
     /// Runs the executor until no sender is left. Owns the queue, so every sender sees its end.
@@ -95,8 +99,8 @@ impl Pipeline {
     async fn step(&mut self, stage: Stage) -> Option<Stage> {
         match stage {
             Stage::Idle => {
-                let has_arrived = self.queue.take_all() || self.queue.wait().await;
-                has_arrived.then_some(Stage::Gathering)
+                let has_arrived = self.queue.take_all() || self.wait().await;
+                if has_arrived { Some(Stage::Gathering) } else { self.write_last_counts().await }
             }
             Stage::Gathering => {
                 self.gather.gather(&mut self.queue, self.last);
@@ -116,6 +120,24 @@ impl Pipeline {
                 Some(self.proceed().await)
             }
         }
+    }
+
+    /// Waits for a request, or until counts have to be written. Returns `false` if no sender is
+    /// left.
+    async fn wait(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            has_arrived = self.queue.wait() => has_arrived,
+            () = self.statistics.due() => true,
+        }
+    }
+
+    /// Writes the last counts, once, when no sender is left.
+    async fn write_last_counts(&mut self) -> Option<Stage> {
+        let batch = Batch::of_counts(self.statistics.take()?);
+        // Without these counts, nothing is wrong but the statistics.
+        let _ = InFlight::send(Arc::clone(&self.store), batch).await.finish().await;
+        None
     }
 
     /// Sends the first batch of the backlog, if there is one.
@@ -145,7 +167,9 @@ impl Pipeline {
     /// next batch first.
     async fn acknowledge(&mut self, completed: Completed, next: Option<InFlight>) -> Stage {
         let Completed { writes, outcomes, begun, .. } = &completed;
-        self.last.note(writes.len(), *begun, Instant::now());
+        if !is_of_counts(writes) {
+            self.last.note(writes.len(), *begun, Instant::now());
+        }
         self.queue.pending_claims().note_commit(writes, outcomes);
         let next = match next {
             None if writes.len() >= MANY => self.send_if(self.last.enough().max(1)).await,
@@ -167,6 +191,12 @@ impl Pipeline {
             self.put_back(next);
         }
         let (failures, elapsed) = batch.failures.add(Instant::now());
+        if let Some(counts) = batch.take_counts() {
+            // Other writes do not wait for counts: these are written with later ones.
+            self.commit_failed(1, failures, Some(WRITE_DELAY), error);
+            self.statistics.put_back(counts);
+            return self.proceed().await;
+        }
         batch.give_up_claims(error);
         match after_failure(error, batch.writes.len(), failures, elapsed, fastrand::f64()) {
             AfterFailure::Again(delay) => {
@@ -208,9 +238,15 @@ impl Pipeline {
         Some(InFlight::send(Arc::clone(&self.store), batch).await)
     }
 
-    /// Moves the writes that have arrived to the backlog.
+    /// Moves the writes that have arrived to the backlog. Counts follow as a batch of their own:
+    /// beside other writes, they would keep the batch from the fast path.
     fn close_batch(&mut self) {
         self.backlog.extend(self.queue.close_batch().into_parts());
+        if self.statistics.is_due()
+            && let Some(counts) = self.statistics.take()
+        {
+            self.backlog.push_back(Batch::of_counts(counts));
+        }
     }
 
     /// Puts a batch in front of the backlog, unless its claims were all of its writes and were

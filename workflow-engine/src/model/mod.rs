@@ -11,6 +11,7 @@ mod decode_error;
 mod duration_document;
 mod effect;
 mod emission;
+mod failure_group;
 mod fork;
 mod hidden;
 mod id;
@@ -34,6 +35,7 @@ mod signal;
 mod signal_name;
 mod single;
 mod start_time;
+mod statistics;
 mod step_attempt;
 mod stored_error;
 mod stored_schedule;
@@ -55,6 +57,7 @@ pub use emission::{
     EMISSION_SIGNAL, EVENT_SIGNAL, EmittingStep, EventName, EventWait, LeftWait, NewEmission, busy_event_delay,
     event_of_signal, event_signal,
 };
+pub use failure_group::{FailureGroup, FailureRow};
 pub use fork::{ForkPoint, find_fork_point, rows_kept_by_fork};
 pub use id::{Claim, RunId, WorkerId};
 pub use limit::{LimitChange, LimitRecord, LimitRule, SeatLine, SeatWait};
@@ -80,6 +83,7 @@ pub use signal::{AcceptedSignal, DEFAULT_SIGNAL_LIMIT, InboxSignal, NewSignal, S
 pub use signal_name::{NamesSignal, Signal};
 pub use single::{MovedRun, NewSingle, SingleKey, SingleUntil, WhenTaken};
 pub use start_time::StartTime;
+pub use statistics::{Durations, RunStatistics, StatisticsRow, StatisticsSpan};
 pub use step_attempt::RUNNING_ROW_DELAY;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};

@@ -13,6 +13,7 @@ mod rules;
 mod schedules;
 mod seats;
 mod singles;
+mod statistics;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -41,20 +42,20 @@ use super::{AttemptWrite, CrashesWrite, ForkWrite, Outcome, PauseOutcome, Resume
 pub async fn apply<T: BatchTarget>(target: &mut T, writes: &[Write]) -> Result<Vec<Outcome>, T::Error> {
     let writes = SortedBatch::of(writes);
     let locks = Locks::of(&writes);
-    apply_with(target, writes, locks).await
+    apply_with(target, writes, locks, true).await
 }
 
 /// Applies one write in a transaction of the application, and returns its outcome.
 ///
 /// Such a transaction may stay open for long. So it locks parents and children only if it changes
-/// them, although that is out of order: see [`Locks`].
+/// them, although that is out of order: see [`Locks`]. For the same reason it counts nothing.
 ///
 /// # Errors
 /// See [`apply`].
 pub async fn apply_within<T: BatchTarget>(target: &mut T, write: &Write) -> Result<Outcome, T::Error> {
     let writes = SortedBatch::of(std::slice::from_ref(write));
     let locks = Locks::of(&writes).without_families();
-    let outcome = apply_with(target, writes, locks).await?.pop();
+    let outcome = apply_with(target, writes, locks, false).await?.pop();
     outcome.ok_or_else(|| MissingOutcome { index: 0, writes: 1 }.into())
 }
 
@@ -63,9 +64,10 @@ async fn apply_with<T: BatchTarget>(
     target: &mut T,
     writes: SortedBatch<'_>,
     mut locks: Locks,
+    counts: bool,
 ) -> Result<Vec<Outcome>, T::Error> {
     let outcomes = Outcomes::of(writes.all);
-    let mut batch = OpenBatch { target, writes, outcomes, ended: Ended::default() };
+    let mut batch = OpenBatch { target, writes, outcomes, ended: Ended::default(), counts };
     batch.write_queues().await?;
     batch.write_limits().await?;
     let scheduled = batch.change_schedules().await?;
@@ -88,12 +90,14 @@ async fn apply_with<T: BatchTarget>(
     batch.cancel_runs().await?;
     batch.terminate_runs().await?;
     batch.expire_runs().await?;
-    batch.cascade().await?;
+    let ended = batch.cascade().await?;
+    let ended = batch.find_ended(&ended).await?;
     batch.delete_runs().await?;
     batch.call_seats(&mut lines).await?;
     batch.forget_rates(&lines).await?;
     batch.claim_runs().await?;
     batch.insert_audits().await?;
+    batch.write_statistics(ended).await?;
     Ok(batch.outcomes.complete()?)
 }
 
@@ -104,6 +108,8 @@ struct OpenBatch<'b, T> {
     outcomes: Outcomes,
     /// The runs that the batch has ended so far.
     ended: Ended,
+    /// Whether runs that end without their workers are counted.
+    counts: bool,
 }
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
@@ -391,7 +397,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         Ok(())
     }
 
-    async fn cascade(&mut self) -> Result<(), T::Error> {
+    async fn cascade(&mut self) -> Result<BTreeSet<RunId>, T::Error> {
         cascade(self.target, std::mem::take(&mut self.ended)).await
     }
 

@@ -7,16 +7,18 @@ use futures::FutureExt;
 
 use super::{
     AskedSeat, AttemptRow, AttemptWrite, AuditedWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed,
-    ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence,
-    ForkWrite, FoundRun, FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue,
-    Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState,
-    ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StepOf, WaitingPlace, Write, apply, apply_within,
+    ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedInLane,
+    EndedTurn, Fence, ForkWrite, FoundRun, FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate,
+    LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd,
+    RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StatisticsScan, StatisticsTarget,
+    StatisticsWrite, StepOf, WaitingPlace, Write, apply, apply_within,
 };
 use crate::model::{
-    AcceptedSignal, AttemptStatus, AuditId, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
-    LimitChange, LimitRecord, LimitRule, MovedRun, NewAudit, NewEmission, NewRun, NewSignal, NewSingle, Parent,
-    QueueChange, QueueLimits, Rate, RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime,
-    StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
+    AcceptedSignal, AttemptStatus, AuditId, Claim, Effect, ErrorKind, EventName, EventWait, FailureRow, KeyReuse, Lane,
+    LeftWait, LimitChange, LimitRecord, LimitRule, MovedRun, NewAudit, NewEmission, NewRun, NewSignal, NewSingle,
+    Parent, QueueChange, QueueLimits, Rate, RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey,
+    SingleUntil, StartTime, StatisticsRow, StatisticsSpan, StepAttempt, StepKind, StoredError, StoredSchedule,
+    Timestamp, WhenTaken, WorkerId,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -28,6 +30,8 @@ struct Recorder {
     forgets_a_run: bool,
     /// The bound of each queue.
     max_waiting: Option<u32>,
+    /// Another transaction folds statistics.
+    folds_elsewhere: bool,
     /// The runs whose claims do not hold.
     ended: Vec<RunId>,
     /// The runs that the database does not have.
@@ -38,6 +42,70 @@ impl Recorder {
     fn note<T>(&mut self, call: impl Into<String>, answer: T) -> Result<T, MissingOutcome> {
         self.calls.push(call.into());
         Ok(answer)
+    }
+}
+
+impl StatisticsTarget for Recorder {
+    type Error = MissingOutcome;
+
+    async fn find_ended(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<EndedInLane>, MissingOutcome> {
+        let ended = |version: &str, failed, canceled| EndedInLane {
+            lane: Lane { version: version.into(), ..run("checkout").lane },
+            failed,
+            canceled,
+            last_run: RunId::generate(),
+            ended_at: Timestamp::from_micros(1),
+        };
+        let found = vec![ended("2", 1, 0), ended("1", 2, 3), ended("0", 0, 1)];
+        self.note(format!("find lanes of {} ended runs", runs.len()), found)
+    }
+
+    async fn add_ended(&mut self, ended: &[EndedInLane]) -> Result<(), MissingOutcome> {
+        let versions: Vec<&str> = ended.iter().map(|ended| ended.lane.version.as_str()).collect();
+        self.note(format!("add ends of versions {}", versions.join(", ")), ())
+    }
+
+    async fn put_statistics(&mut self, rows: &[StatisticsRow]) -> Result<(), MissingOutcome> {
+        let rows: Vec<String> =
+            rows.iter().map(|row| format!("{:?} {} {}", row.span, row.begins_at, row.counts.started)).collect();
+        self.note(format!("put {}", rows.join(", ")), ())
+    }
+
+    async fn add_failures(&mut self, rows: &[FailureRow]) -> Result<(), MissingOutcome> {
+        let rows: Vec<String> = rows.iter().map(|row| format!("{} {}", row.count, row.group.workflow)).collect();
+        self.note(format!("add failures: {}", rows.join(", ")), ())
+    }
+
+    async fn lock_statistics(&mut self) -> Result<bool, MissingOutcome> {
+        let is_free = !self.folds_elsewhere;
+        self.note("lock statistics", is_free)
+    }
+
+    async fn take_statistics(
+        &mut self,
+        span: StatisticsSpan,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Vec<StatisticsRow>, MissingOutcome> {
+        let minutes = if span == StatisticsSpan::Minute { vec![1, 59, 61] } else { Vec::new() };
+        let rows = minutes.into_iter().map(|minute| counted(StatisticsSpan::Minute, minute)).collect();
+        self.note(format!("take {limit} of {span:?} after {} h", age.as_secs() / 3600), rows)
+    }
+
+    async fn read_statistics(&mut self, scan: &StatisticsScan) -> Result<Vec<StatisticsRow>, MissingOutcome> {
+        let rows = [0, 60].map(|minute| counted(scan.span, minute)).to_vec();
+        self.note(format!("read {:?} from {} to {}", scan.span, scan.from, scan.before), rows)
+    }
+}
+
+/// A row with one start, of the span that begins at this minute.
+fn counted(span: StatisticsSpan, minute: i64) -> StatisticsRow {
+    StatisticsRow {
+        span,
+        begins_at: Timestamp::from_micros(minute * 60_000_000),
+        process: StatisticsRow::ALL_PROCESSES,
+        lane: run("checkout").lane,
+        counts: RunStatistics { started: 1, ..RunStatistics::default() },
     }
 }
 
@@ -318,8 +386,8 @@ impl BatchTarget for Recorder {
         self.note(format!("find parents of {} runs", runs.len()), Vec::new())
     }
 
-    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<(), MissingOutcome> {
-        self.note(format!("cancel children of {} runs", parents.len()), ())
+    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<Vec<RunId>, MissingOutcome> {
+        self.note(format!("cancel children of {} runs", parents.len()), Vec::new())
     }
 
     async fn write_queues(&mut self, _: &[&QueueWrite]) -> Result<(), MissingOutcome> {
@@ -453,7 +521,9 @@ fn every_kind() -> Vec<Write> {
     let again = vec!["page".to_owned()];
     let until = Timestamp::from_micros(1);
     let fork = ForkWrite { source: RunId::generate(), new: run("fork"), before: 7, kept: None };
+    let rows = vec![counted(StatisticsSpan::Minute, 7)];
     vec![
+        Write::Statistics(Box::new(StatisticsWrite::Count { rows, failures: Vec::new() })),
         Write::Claim(ClaimRequest {
             worker,
             lanes,
@@ -567,18 +637,43 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "find parents of 4 runs",
         "wake 1 runs",
         "cancel children of 5 runs",
+        "find lanes of 4 ended runs",
         "find 1 deleted runs",
         "delete 1 runs",
         "call 1 seats",
         "wake 1 runs",
         "claim runs",
+        "add ends of versions 0, 1, 2",
+        "add failures: 3 checkout",
+        "put Minute 1970-01-01T00:07:00.000Z 1",
     ];
     assert_eq!(target.calls, expected);
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
-    let operators = ["claimed", "called", "deleted", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
+    let operators =
+        ["applied", "claimed", "called", "deleted", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
     let (releases, messages, claims) = (["applied"; 5], ["emitted", "signaled"], ["applied"; 7]);
     let starts = ["started", "started", "started", "applied", "applied", "applied"];
     assert_eq!(names, [&operators[..], &releases, &messages, &claims, &starts].concat());
+}
+
+#[test]
+fn old_statistics_are_added_to_those_of_longer_spans() {
+    let fold = || vec![Write::Statistics(Box::new(StatisticsWrite::Fold { limit: 9 }))];
+    let mut target = Recorder::default();
+    let outcomes = apply_to(&mut target, &fold()).unwrap();
+    let expected = [
+        "lock statistics",
+        "take 9 of Minute after 2 h",
+        "read Hour from 1970-01-01T00:00:00.000Z to 1970-01-01T02:00:00.000Z",
+        "put Hour 1970-01-01T00:00:00.000Z 3, Hour 1970-01-01T01:00:00.000Z 2",
+        "take 9 of Hour after 1080 h",
+    ];
+    assert_eq!(target.calls, expected);
+    assert!(matches!(outcomes[..], [Outcome::Changed(3)]), "{outcomes:?}");
+    let mut target = Recorder { folds_elsewhere: true, ..Recorder::default() };
+    let outcomes = apply_to(&mut target, &fold()).unwrap();
+    assert_eq!(target.calls, ["lock statistics"]);
+    assert!(matches!(outcomes[..], [Outcome::Changed(0)]), "{outcomes:?}");
 }
 
 #[test]

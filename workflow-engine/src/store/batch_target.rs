@@ -15,10 +15,10 @@ use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
 use super::line_rate::ReadRates;
 use super::locks::{LockedEvents, Locks, RunState};
-use super::outcomes::MissingOutcome;
 use super::room::{Bounds, WaitingPlace};
 use super::seat_line::{AskedSeat, SeatRow};
 use super::single::{FoundSingle, SingleRun};
+use super::statistics::StatisticsTarget;
 use super::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, Emitted, EndWrite, LimitWrite,
     ParkWrite, QueueWrite, RetryWrite, ReviveWrite, StartOutcome,
@@ -32,10 +32,7 @@ use super::{
 ///
 /// # Errors
 /// Each method returns the errors of the database. After one, the transaction is rolled back.
-pub trait BatchTarget: Send {
-    /// An error of the database.
-    type Error: From<MissingOutcome>;
-
+pub trait BatchTarget: StatisticsTarget {
     /// Changes the records of queues, in the order of their names.
     fn write_queues(&mut self, writes: &[&QueueWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
@@ -347,8 +344,11 @@ pub trait BatchTarget: Send {
     fn find_parents(&mut self, runs: &BTreeSet<RunId>) -> impl Future<Output = Result<Vec<RunId>, Self::Error>> + Send;
 
     /// Cancels the children of these runs that are to end with their parent. A child that no worker
-    /// ever claimed ends.
-    fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    /// ever claimed ends. Returns those that have ended.
+    fn cancel_children(
+        &mut self,
+        parents: &BTreeSet<RunId>,
+    ) -> impl Future<Output = Result<Vec<RunId>, Self::Error>> + Send;
 
     /// Locks the records of these queues until the commit, and returns what they say. Leaves out
     /// those that another transaction has locked, and does not wait for them. May leave out a queue

@@ -47,9 +47,10 @@ impl Ended {
 }
 
 /// Wakes the parents of runs that ended, cancels the children that are to end with them, and
-/// deletes their waits for events.
-pub(super) async fn cascade<T: BatchTarget>(target: &mut T, ended: Ended) -> Result<(), T::Error> {
+/// deletes their waits for events. Returns the runs that have ended without their workers.
+pub(super) async fn cascade<T: BatchTarget>(target: &mut T, ended: Ended) -> Result<BTreeSet<RunId>, T::Error> {
     let Ended { parents_unknown, with_children, mut parents, with_event_waits } = ended;
+    let mut without_worker = parents_unknown.clone();
     if !with_event_waits.is_empty() {
         target.delete_event_waits(&with_event_waits).await?;
     }
@@ -60,7 +61,7 @@ pub(super) async fn cascade<T: BatchTarget>(target: &mut T, ended: Ended) -> Res
         target.wake_runs(&parents).await?;
     }
     if !with_children.is_empty() {
-        target.cancel_children(&with_children).await?;
+        without_worker.extend(target.cancel_children(&with_children).await?);
     }
-    Ok(())
+    Ok(without_worker)
 }

@@ -45,6 +45,11 @@ impl CodedStore {
         Self { inner, coding, order: CommitOrder::default() }
     }
 
+    /// Returns the store behind the coding.
+    pub(super) fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn show_run(&self, run: &mut Run) {
         let context = |place| PayloadContext::new(run.id, place);
         self.coding.show(&context(PayloadPlace::Input), &mut run.input);

@@ -6,6 +6,7 @@ use crate::model::{
     Effect, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace, StoredSchedule, WhenTaken,
 };
 
+use super::coded_statistics::without_messages;
 use super::{
     AttemptWrite, Coding, ContinueWrite, DatabaseError, EndWrite, Outcome, ParkWrite, RetryWrite, RunEnd,
     ScheduleWrite, StartOutcome, Write,
@@ -108,6 +109,7 @@ impl Coding {
                 let input = self.encode(&PayloadContext::new(claim.run_id, PayloadPlace::Input), input)?;
                 Write::Continue(ContinueWrite { claim: *claim, input })
             }
+            Write::Statistics(write) => Write::Statistics(Box::new(without_messages(write))),
             // These writes carry no payload, except the fork and the write within an audited one,
             // which are not encoded here.
             Write::Fork(_)

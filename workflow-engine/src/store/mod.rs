@@ -26,6 +26,7 @@ mod audit;
 mod batch_target;
 mod cascade;
 mod coded;
+mod coded_statistics;
 mod coded_writes;
 mod coding;
 #[cfg(test)]
@@ -60,6 +61,7 @@ mod schedule_write;
 mod seat_line;
 mod single;
 mod sorted_batch;
+mod statistics;
 mod transaction;
 mod within;
 mod worker_record;
@@ -102,6 +104,9 @@ pub use schedule_write::{DueSchedules, ScheduleWrite};
 pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatAnswer, SeatRow};
 pub use single::{FoundSingle, SingleRun};
 pub use sorted_batch::{Indexed, SortedBatch};
+pub use statistics::{
+    EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget, StatisticsWrite,
+};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use worker_record::WorkerRecord;
@@ -112,7 +117,7 @@ pub use write::{
 
 /// A database that stores runs.
 #[async_trait]
-pub trait Store: fmt::Debug + Send + Sync + 'static {
+pub trait Store: StatisticsStore + fmt::Debug + 'static {
     /// Applies the writes in one durable transaction and returns the outcome of each, in their
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
@@ -120,7 +125,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Order within the batch: queues, limits, schedules, starts, forks, step attempts with their
     /// effects, crashes, signals, emissions, ends, parks, continues, retries, revivals, pauses,
     /// resumes, releases of unknown claims, starts with a single key, cancels, terminations,
-    /// expiries, deletions, calls of seats, claims, audit rows; rows sorted by run id. A
+    /// expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run id. A
     /// [`Write::Audited`] has the place of the write in it.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.

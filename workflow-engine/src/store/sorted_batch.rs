@@ -4,7 +4,7 @@ use crate::model::{Claim, NewAudit, NewEmission, NewRun, NewSignal, RunId, SeatL
 
 use super::{
     AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, DeleteWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite,
-    QueueWrite, RetryWrite, ReviveWrite, ScheduleWrite, Write,
+    QueueWrite, RetryWrite, ReviveWrite, ScheduleWrite, StatisticsWrite, Write,
 };
 
 /// The writes of a batch by kind, in the order in which [`apply`](super::apply()) applies the
@@ -63,6 +63,8 @@ pub struct SortedBatch<'w> {
     pub claims: Indexed<&'w ClaimRequest>,
     /// The audit rows of [`Write::Audited`], each with the index of its write.
     pub audits: Indexed<&'w NewAudit>,
+    /// Of [`Write::Statistics`].
+    pub statistics: Indexed<&'w StatisticsWrite>,
 }
 
 impl<'w> SortedBatch<'w> {
@@ -99,6 +101,7 @@ impl<'w> SortedBatch<'w> {
                 Write::Delete(write) => batch.deletions.push(index, write),
                 Write::CallSeats(line) => batch.calls.push(index, line),
                 Write::Claim(request) => batch.claims.push(index, request),
+                Write::Statistics(write) => batch.statistics.push(index, write),
                 // The write inside is another one.
                 Write::Audited(_) => {}
             }

@@ -5,7 +5,7 @@ use crate::model::{
     StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-use super::{AuditedWrite, DeleteWrite, ScheduleWrite};
+use super::{AuditedWrite, DeleteWrite, ScheduleWrite, StatisticsWrite};
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
@@ -75,6 +75,8 @@ pub enum Write {
     Claim(ClaimRequest),
     /// A write that leaves an audit row.
     Audited(Box<AuditedWrite>),
+    /// Count runs, or fold old counts.
+    Statistics(Box<StatisticsWrite>),
 }
 
 impl Write {
@@ -110,7 +112,7 @@ impl Write {
             Self::Schedule(_) | Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Emit(_) => None,
             Self::Revive(_) | Self::Pause(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
-            Self::Delete(_) => None,
+            Self::Delete(_) | Self::Statistics(_) => None,
             Self::Audited(audited) => audited.write.fenced_by(),
             Self::Expire { .. } | Self::Claim(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => None,
         }
@@ -156,21 +158,10 @@ impl Write {
             Self::Continue(write) => write.input.len(),
             Self::Audited(audited) => audited.write.payload_bytes(),
             Self::Fork(write) => write.new.input.len(),
-            Self::Retry(_)
-            | Self::Revive(_)
-            | Self::Pause(_)
-            | Self::Resume(_)
-            | Self::Park(_)
-            | Self::Crashes(_)
-            | Self::ReleaseUnknown { .. }
-            | Self::Cancel(_)
-            | Self::Terminate(_)
-            | Self::Delete(_)
-            | Self::Expire { .. }
-            | Self::Queue(_)
-            | Self::Limit(_)
-            | Self::CallSeats(_)
-            | Self::Claim(_) => 0,
+            Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) | Self::Park(_) | Self::Crashes(_) => 0,
+            Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) | Self::Delete(_) => 0,
+            Self::Expire { .. } | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => 0,
+            Self::Statistics(_) | Self::Claim(_) => 0,
         }
     }
 
@@ -199,7 +190,8 @@ impl Write {
             Self::Schedule(write) => !write.starts.is_empty(),
             Self::End(write) => write.has_family(),
             Self::Audited(audited) => audited.write.makes_due(),
-            Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Delete(_) | Self::Claim(_) => false,
+            Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Delete(_) => false,
+            Self::Statistics(_) | Self::Claim(_) => false,
         }
     }
 
@@ -217,6 +209,7 @@ impl Write {
             | Self::Park(_)
             | Self::Continue(_)
             | Self::ReleaseUnknown { .. }
+            | Self::Statistics(_)
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
             Self::Crashes(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) | Self::Delete(_) => false,

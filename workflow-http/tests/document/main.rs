@@ -41,6 +41,8 @@ fn schemas() -> Value {
     add::<operate::SchedulePage>(&mut schemas);
     add::<operate::ApprovalPage>(&mut schemas);
     add::<operate::AuditPage>(&mut schemas);
+    add::<operate::StatsPage>(&mut schemas);
+    add::<operate::FailurePage>(&mut schemas);
     let mut schemas = serde_json::to_value(schemas).unwrap();
     open(&mut schemas);
     describe(&mut schemas);

@@ -155,6 +155,14 @@ fn operations() -> Vec<Operation> {
         get("/audit", "listAudit", "Lists the orders that changed something")
             .asks([text("verb"), text("target"), text("actor"), cursor(), limit(1_000)])
             .reads("AuditPage"),
+        get("/stats", "readStats", "Reads how many runs were started and ended, and how long they took")
+            .asks([text("since"), text("until"), one_of("query", "step", &["minute", "hour", "day"])])
+            .asks([one_of("query", "by", &["all", "queue", "workflow", "lane"])])
+            .asks([text("queue"), text("workflow"), text("version")])
+            .reads("StatsPage"),
+        get("/failures", "listFailures", "Lists groups of alike failures, those that failed last first")
+            .asks([text("since"), text("workflow"), limit(1_000)])
+            .reads("FailurePage"),
     ]
 }
 

@@ -22,3 +22,4 @@ SET cancel_requested_at = COALESCE(r.cancel_requested_at, {now}),
     completed_at = CASE WHEN r.epoch = 0 THEN GREATEST({now}, r.created_at) END,
     status = CASE WHEN r.epoch = 0 THEN 'canceled' ELSE r.status END
 WHERE r.id = ANY (ARRAY(SELECT children.id FROM children))
+RETURNING r.id, r.status = 'canceled' AS ended

@@ -11,4 +11,4 @@ SET cancel_requested_at = coalesce(cancel_requested_at, ?2),
     status = CASE WHEN epoch = 0 THEN 'canceled' ELSE status END
 WHERE parent_run_id IN (SELECT value FROM json_each(?1)) AND on_parent_end = 'cancel'
   AND status IN ('pending', 'running', 'parked')
-RETURNING id
+RETURNING id, status = 'canceled' AS ended

@@ -13,22 +13,28 @@ pub(super) fn find_parents(tables: &Tables, runs: &BTreeSet<RunId>) -> Vec<RunId
     runs.iter().filter_map(parent_of).collect()
 }
 
-/// Cancels the children of these runs that are to end with their parent.
-pub(super) fn cancel_children(tables: &mut Tables, parents: &BTreeSet<RunId>, now: Timestamp) {
+/// Cancels the children of these runs that are to end with their parent. Returns those that have
+/// ended.
+pub(super) fn cancel_children(tables: &mut Tables, parents: &BTreeSet<RunId>, now: Timestamp) -> Vec<RunId> {
+    let mut ended = Vec::new();
     for parent in parents {
         for child in tables.children(*parent) {
-            cancel_child(tables, child, now);
+            if cancel_child(tables, child, now) {
+                ended.push(child);
+            }
         }
     }
+    ended
 }
 
-fn cancel_child(tables: &mut Tables, child: RunId, now: Timestamp) {
+/// Returns whether the child has ended.
+fn cancel_child(tables: &mut Tables, child: RunId, now: Timestamp) -> bool {
     let ends = tables.run(child).is_some_and(|run| {
         let on_end = run.parent.as_ref().map(|parent| parent.on_end);
         !run.status.is_terminal() && on_end == Some(OnParentEnd::Cancel)
     });
     if !ends {
-        return;
+        return false;
     }
     tables.update(child, |run| {
         run.cancel_requested_at = run.cancel_requested_at.or(Some(now));
@@ -41,4 +47,5 @@ fn cancel_child(tables: &mut Tables, child: RunId, now: Timestamp) {
             (run.status, run.completed_at) = (RunStatus::Canceled, Some(ended_at(run, now)));
         }
     });
+    tables.run(child).is_some_and(|run| run.status == RunStatus::Canceled)
 }

@@ -48,14 +48,12 @@ pub(super) fn read_fence(tables: &Tables, asked: &Asked) -> Fence {
 
 /// The tables as the target of a batch. Its futures never wait, and nothing in it fails. Because
 /// the tables are behind one mutex, it locks no rows.
-struct Batch<'t> {
-    tables: &'t mut Tables,
-    now: Timestamp,
+pub(super) struct Batch<'t> {
+    pub(super) tables: &'t mut Tables,
+    pub(super) now: Timestamp,
 }
 
 impl BatchTarget for Batch<'_> {
-    type Error = DatabaseError;
-
     async fn write_queues(&mut self, writes: &[&QueueWrite]) -> Result<(), DatabaseError> {
         for write in writes {
             self.tables.queue_mut(&write.queue).apply(&write.change, self.now);
@@ -356,9 +354,8 @@ impl BatchTarget for Batch<'_> {
         Ok(cascade::find_parents(self.tables, runs))
     }
 
-    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<(), DatabaseError> {
-        cascade::cancel_children(self.tables, parents, self.now);
-        Ok(())
+    async fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> Result<Vec<RunId>, DatabaseError> {
+        Ok(cascade::cancel_children(self.tables, parents, self.now))
     }
 
     async fn lock_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<LockedGate>, DatabaseError> {

@@ -48,6 +48,7 @@ mod seat;
 mod signal;
 mod single;
 mod start;
+mod statistics;
 mod tables;
 mod transaction;
 mod within;

@@ -10,6 +10,7 @@ use workflow_engine::model::{
 use workflow_engine::store::{ClaimPlace, DeletedRun, DueRuns, WorkerRecord};
 
 use super::gate::Gates;
+use super::statistics::StatisticsTables;
 
 /// The key of an attempt within its run.
 pub(super) type AttemptKey = (String, i64);
@@ -44,6 +45,7 @@ pub(super) struct Tables {
     /// Schedules by their names.
     schedules: BTreeMap<String, StoredSchedule>,
     audits: BTreeMap<AuditId, AuditRow>,
+    pub(super) statistics: StatisticsTables,
     pub(super) workers: Workers,
     /// The claims whose runs are driven alone.
     pub(super) alone: BTreeSet<Claim>,

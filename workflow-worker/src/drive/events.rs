@@ -1,9 +1,10 @@
 //! The events of claims and of the last writes of drives.
 
+use workflow_engine::executor::Statistics;
 use workflow_engine::model::WorkerId;
 use workflow_engine::observe::{Event, Observers, RunName};
 use workflow_engine::store::{ClaimedRun, RunEnd, Write};
-use workflow_sdk::{ErrorKind, RunStatus, Timestamp};
+use workflow_sdk::{ErrorKind, RunStatus, StoredError, Timestamp};
 
 /// Returns the names of a claimed run.
 pub(crate) fn name_of(run: &ClaimedRun) -> RunName<'_> {
@@ -27,7 +28,7 @@ pub(crate) fn send_claimed(observers: &Observers, run: &ClaimedRun, worker: Work
 /// reported after the commit.
 #[derive(Debug)]
 pub(super) enum LastChange {
-    Ended { status: RunStatus, kind: Option<ErrorKind> },
+    Ended { status: RunStatus, error: Option<Box<StoredError>> },
     Parked { until: Option<Timestamp> },
     Diverged { report: String },
     Retried { kind: ErrorKind, until: Timestamp },
@@ -41,11 +42,11 @@ impl LastChange {
     pub(super) fn of(write: &Write, is_release: bool) -> Option<Self> {
         match write {
             Write::End(write) => {
-                let kind = match &write.end {
-                    RunEnd::Failed(error) => Some(error.kind),
+                let error = match &write.end {
+                    RunEnd::Failed(error) => Some(Box::new(error.clone())),
                     RunEnd::Succeeded(_) | RunEnd::Canceled => None,
                 };
-                Some(Self::Ended { status: write.end.status(), kind })
+                Some(Self::Ended { status: write.end.status(), error })
             }
             Write::Park(_) if is_release => Some(Self::Released),
             Write::Park(write) => Some(match &write.error {
@@ -58,13 +59,27 @@ impl LastChange {
         }
     }
 
+    /// Counts the end or the retry of the run.
+    pub(super) fn count(&self, statistics: &Statistics, run: &ClaimedRun, now: Timestamp) {
+        match self {
+            Self::Ended { status, error } => {
+                statistics.ended(&run.lane, *status, now.since(run.started_at));
+                if let Some(error) = error {
+                    statistics.failed(&run.lane, run.claim.run_id, error);
+                }
+            }
+            Self::Retried { .. } => statistics.retried(&run.lane),
+            Self::Parked { .. } | Self::Diverged { .. } | Self::Continued | Self::Released => {}
+        }
+    }
+
     /// Sends the event of the change.
     pub(super) fn send(&self, observers: &Observers, run: &ClaimedRun, now: Timestamp) {
         let name = name_of(run);
         observers.event(&match self {
-            Self::Ended { status, kind } => {
-                let duration = now.since(run.started_at);
-                Event::RunEnded { run: name, status: *status, kind: *kind, duration }
+            Self::Ended { status, error } => {
+                let (kind, duration) = (error.as_ref().map(|error| error.kind), now.since(run.started_at));
+                Event::RunEnded { run: name, status: *status, kind, duration }
             }
             Self::Parked { until } => Event::RunParked { run: name, until: *until },
             Self::Diverged { report } => {

@@ -30,7 +30,9 @@ pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, write: Box<Write>,
     match outcome {
         Ok(Outcome::Applied | Outcome::Duplicate) => {
             if let Some(change) = change {
-                change.send(observers, run, shared.clock.now());
+                let now = shared.clock.now();
+                change.count(shared.executor().statistics(), run, now);
+                change.send(observers, run, now);
             }
         }
         // The run has another owner, and nothing is to be done.

@@ -397,7 +397,12 @@ impl<'a> Drive<'a> {
     fn take_answer(&mut self, answer: Answer) -> Result<(), Exit> {
         let cell = self.workflow.cell();
         match answer {
-            Answer::Committed => cell.committed(),
+            Answer::Committed { retried } => {
+                if retried {
+                    self.shared.executor().statistics().retried(&self.run.lane);
+                }
+                cell.committed();
+            }
             Answer::KeyTaken(by) => cell.key_taken(by),
             Answer::EventBusy => cell.event_busy(),
             Answer::EventDelivered => cell.event_delivered(),

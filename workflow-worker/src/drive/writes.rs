@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use workflow_engine::executor::{Executor, ExecutorStopped, PendingOutcome};
 use workflow_engine::faults::failpoint;
 use workflow_engine::model::{Claim, Effect};
+use workflow_engine::observe::Event;
 use workflow_engine::replay::{CallId, OutboxRow};
 use workflow_engine::runtime::TransactionCommit;
 use workflow_engine::store::{AttemptWrite, CrashesWrite, Outcome, Write};
@@ -27,16 +28,19 @@ pub(super) struct UnansweredWrites {
     unsent: VecDeque<Write>,
     /// The oldest write that was unsent, while it waits for room, and which answer it has.
     sending: Option<(Answered, BoxFuture<'static, Result<PendingOutcome, ExecutorStopped>>)>,
-    /// In the order in which the executor answers them.
-    records: VecDeque<PendingOutcome>,
+    /// In the order in which the executor answers them, and which of them a retry follows.
+    records: VecDeque<(PendingOutcome, IsRetried)>,
     crashes: Option<PendingOutcome>,
     transactions: TransactionCommits,
 }
 
+/// Whether a record is a failed attempt that another attempt follows.
+type IsRetried = bool;
+
 /// The kind of a write, by its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answered {
-    Record,
+    Record(IsRetried),
     Crashes,
     /// The drive needs no answer.
     Not,
@@ -47,7 +51,8 @@ impl Answered {
         match write {
             Write::Crashes(_) => Self::Crashes,
             Write::CallSeats(_) => Self::Not,
-            _ => Self::Record,
+            Write::Attempt(write) => Self::Record(matches!(Event::of_attempt(write), Some(Event::StepRetried { .. }))),
+            _ => Self::Record(false),
         }
     }
 }
@@ -56,7 +61,10 @@ impl Answered {
 #[derive(Debug)]
 pub(super) enum Answer {
     /// The oldest record is committed.
-    Committed,
+    Committed {
+        /// It is a failed attempt that another attempt follows.
+        retried: IsRetried,
+    },
     /// The oldest record was to start a child, but the key of the child belongs to this run.
     KeyTaken(RunId),
     /// The oldest record was to register a wait for an event, but another transaction emits the
@@ -136,7 +144,7 @@ impl UnansweredWrites {
             return Ok(());
         };
         match Answered::of(&write) {
-            Answered::Record => self.records.push_back(room.send(write)),
+            Answered::Record(retried) => self.records.push_back((room.send(write), retried)),
             Answered::Crashes => self.crashes = Some(room.send(write)),
             Answered::Not => drop(room.send(write)),
         }
@@ -195,7 +203,7 @@ impl UnansweredWrites {
                 let (answered, sent) = (*answered, ready!(sending.poll_unpin(context)));
                 self.sending = None;
                 match answered {
-                    Answered::Record => self.records.push_back(sent?),
+                    Answered::Record(retried) => self.records.push_back((sent?, retried)),
                     Answered::Crashes => self.crashes = Some(sent?),
                     Answered::Not => drop(sent?),
                 }
@@ -212,11 +220,12 @@ impl UnansweredWrites {
         {
             return Poll::Ready(Answer::Lost);
         }
-        let Some(oldest) = self.records.front_mut() else { return Poll::Pending };
+        let Some((oldest, retried)) = self.records.front_mut() else { return Poll::Pending };
         // An error says that the executor has stopped.
         let outcome = ready!(oldest.poll_unpin(context)).ok();
+        let retried = *retried;
         self.records.pop_front();
-        Poll::Ready(record_answer(outcome))
+        Poll::Ready(record_answer(outcome, retried))
     }
 
     fn poll_crashes(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
@@ -237,9 +246,9 @@ impl fmt::Debug for UnansweredWrites {
     }
 }
 
-fn record_answer(outcome: Option<Outcome>) -> Answer {
+fn record_answer(outcome: Option<Outcome>, retried: IsRetried) -> Answer {
     match outcome {
-        Some(Outcome::Applied | Outcome::Duplicate) => Answer::Committed,
+        Some(Outcome::Applied | Outcome::Duplicate) => Answer::Committed { retried },
         Some(Outcome::KeyTaken { id }) => Answer::KeyTaken(id),
         Some(Outcome::Busy) => Answer::EventBusy,
         Some(Outcome::Delivered) => Answer::EventDelivered,

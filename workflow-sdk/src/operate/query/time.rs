@@ -1,9 +1,15 @@
 //! Times in queries: ages, days and times of RFC 3339 in UTC.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use workflow_engine::model::Timestamp;
+
+use crate::operate::{OperateError, OperateErrorCode};
 
 /// A point in time as a query names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +63,32 @@ impl Moment {
                 None => parse_time(text).map(Self::At),
             },
         }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = OperateError;
+
+    /// Reads `now`, an age such as `-15m`, a day such as `2026-11-01`, or a time of RFC 3339 in UTC.
+    fn from_str(text: &str) -> Result<Self, OperateError> {
+        Self::parse(text).ok_or_else(|| {
+            let message = format!("{text:?} is no time");
+            OperateError::new(OperateErrorCode::BadInput, message, "write -15m, -1h, 2026-11-01 or 2026-11-01T08:00Z")
+        })
+    }
+}
+
+/// As a text that [`Moment::from_str`] reads.
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|error: OperateError| D::Error::custom(error))
     }
 }
 

@@ -1,0 +1,44 @@
+use comfy_table::Cell;
+use workflow_sdk::operate::{FailureView, ListFailures, Operate};
+
+use crate::clock::Clock;
+use crate::output::{Output, Rows, maybe, number};
+use crate::{Exit, Failure, arguments};
+
+pub(super) async fn list(
+    operate: &dyn Operate,
+    output: &Output,
+    failures: arguments::Failures,
+) -> Result<Exit, Failure> {
+    let arguments::Failures { since, workflow, limit } = failures;
+    let mut list = ListFailures::new().limit(limit);
+    (list.since, list.workflow) = (since, workflow);
+    let page = operate.failures(list).await?;
+    output.list(&page, &page.items, |group| group.last_run.to_string(), |clock| table(clock, &page.items))?;
+    if output.is_for_people() {
+        if page.items.is_empty() {
+            output.note("nothing has failed");
+        }
+        if !page.complete {
+            output.note(format!("more groups failed earlier: --limit {}", ListFailures::MAX_LIMIT));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn table(clock: &Clock, groups: &[FailureView]) -> Rows {
+    let mut rows = Rows::new(&["COUNT", "LAST", "FIRST", "WORKFLOW", "STEP", "KIND", "MESSAGE", "LAST RUN"]);
+    for group in groups {
+        rows.push(vec![
+            number(group.count),
+            Cell::new(clock.relative(group.last_at)),
+            Cell::new(clock.at(group.first_at)),
+            Cell::new(&group.workflow),
+            maybe(group.step.as_deref()),
+            Cell::new(group.kind),
+            Cell::new(&group.message),
+            Cell::new(group.last_run),
+        ]);
+    }
+    rows
+}
