@@ -4,17 +4,19 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, Timestamp, WorkerId,
+    BulkId, BulkRecord, Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule,
+    Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
-    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
-    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, BulkStore, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
+    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
+    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -209,6 +211,21 @@ impl std::fmt::Debug for FaultyStore {
 
 fn failure(kind: DatabaseErrorKind) -> DatabaseError {
     DatabaseError::new(kind, "commit", "a fault of the test")
+}
+
+#[async_trait]
+impl BulkStore for FaultyStore {
+    async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
+        self.inner.bulk(id).await
+    }
+
+    async fn bulks(&self, older_than: BulkId, limit: u32) -> Result<Vec<BulkRecord>, DatabaseError> {
+        self.inner.bulks(older_than, limit).await
+    }
+
+    async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError> {
+        self.inner.next_bulk().await
+    }
 }
 
 #[async_trait]

@@ -80,8 +80,6 @@ impl<'c> SlowPath<'c> {
 }
 
 impl BatchTarget for SlowPath<'_> {
-    type Error = Failure;
-
     async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, Failure> {
         schedule::lock(self.connection, self.sql, names).await
     }

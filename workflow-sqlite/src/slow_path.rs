@@ -43,8 +43,8 @@ pub(super) async fn slow_path(
 /// An open transaction as the target of a batch. The transaction excludes every other writer, so it
 /// locks no rows.
 pub(super) struct SlowPath<'c> {
-    connection: &'c mut SqliteConnection,
-    now: Timestamp,
+    pub(super) connection: &'c mut SqliteConnection,
+    pub(super) now: Timestamp,
 }
 
 impl<'c> SlowPath<'c> {
@@ -55,8 +55,6 @@ impl<'c> SlowPath<'c> {
 }
 
 impl BatchTarget for SlowPath<'_> {
-    type Error = DatabaseError;
-
     async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, DatabaseError> {
         schedule::revisions(self.connection, names).await
     }

@@ -233,6 +233,7 @@ fn describe_one(write: &Write) -> String {
         Write::ReleaseUnknown { .. } => "the release of claims".into(),
         Write::Delete(_) => "the deletion of a run".into(),
         Write::Expire { .. } => "the end of runs past their deadline".into(),
+        Write::Bulk(_) => "a change of a bulk operation".into(),
         Write::Audited(audited) => describe_one(&audited.write),
     }
 }

@@ -24,6 +24,7 @@ const TABLES: &[&str] = &[
     "workflow_gates",
     "workflow_turns",
     "workflow_audit",
+    "workflow_bulk",
 ];
 
 /// The table of wakes of gates, which only PostgreSQL needs: no transaction of SQLite waits for

@@ -8,13 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule, Timestamp, WorkerId,
+    BulkId, BulkRecord, Claim, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StoredSchedule,
+    Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
-    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
-    Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, BulkStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
+    ReadRates, Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepCommit, StepTransaction, Store,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -228,6 +229,21 @@ fn show_one(write: &Write, outcome: &Outcome) -> Option<String> {
 
 fn quiet<T>(_: &T) -> Option<String> {
     None
+}
+
+#[async_trait]
+impl BulkStore for Wire {
+    async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
+        self.call("bulk operation", self.inner.bulk(id), quiet).await
+    }
+
+    async fn bulks(&self, older_than: BulkId, limit: u32) -> Result<Vec<BulkRecord>, DatabaseError> {
+        self.call("bulk operations", self.inner.bulks(older_than, limit), quiet).await
+    }
+
+    async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError> {
+        self.call("next bulk operation", self.inner.next_bulk(), quiet).await
+    }
 }
 
 #[async_trait]

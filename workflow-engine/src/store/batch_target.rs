@@ -9,13 +9,13 @@ use crate::model::{
 
 use super::attempt_row::AttemptRow;
 use super::audit::InsertedAudit;
+use super::bulk_target::BulkTarget;
 use super::deletion::{DeletedRun, FoundRun};
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
 use super::line_rate::ReadRates;
 use super::locks::{LockedEvents, Locks, RunState};
-use super::outcomes::MissingOutcome;
 use super::room::{Bounds, WaitingPlace};
 use super::seat_line::{AskedSeat, SeatRow};
 use super::single::{FoundSingle, SingleRun};
@@ -32,10 +32,7 @@ use super::{
 ///
 /// # Errors
 /// Each method returns the errors of the database. After one, the transaction is rolled back.
-pub trait BatchTarget: Send {
-    /// An error of the database.
-    type Error: From<MissingOutcome>;
-
+pub trait BatchTarget: BulkTarget {
     /// Changes the records of queues, in the order of their names.
     fn write_queues(&mut self, writes: &[&QueueWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 

@@ -48,14 +48,12 @@ pub(super) fn read_fence(tables: &Tables, asked: &Asked) -> Fence {
 
 /// The tables as the target of a batch. Its futures never wait, and nothing in it fails. Because
 /// the tables are behind one mutex, it locks no rows.
-struct Batch<'t> {
-    tables: &'t mut Tables,
-    now: Timestamp,
+pub(super) struct Batch<'t> {
+    pub(super) tables: &'t mut Tables,
+    pub(super) now: Timestamp,
 }
 
 impl BatchTarget for Batch<'_> {
-    type Error = DatabaseError;
-
     async fn write_queues(&mut self, writes: &[&QueueWrite]) -> Result<(), DatabaseError> {
         for write in writes {
             self.tables.queue_mut(&write.queue).apply(&write.change, self.now);
