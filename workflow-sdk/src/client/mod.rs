@@ -287,7 +287,7 @@ impl Client {
     /// is the last one.
     ///
     /// If few runs match, and no index serves the filter, the call reads until the page is full or
-    /// no run is left. [`Operate::runs`](crate::operate::Operate::runs) searches in parts, and for
+    /// no run is left. [`OperateRuns::runs`](crate::operate::OperateRuns::runs) searches in parts, and for
     /// more.
     ///
     /// # Errors

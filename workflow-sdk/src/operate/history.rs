@@ -9,7 +9,7 @@ use crate::Client;
 
 use super::{Cursor, OperateError, SHOWN_BYTES, StoredPayload, run};
 
-/// Asks for one page of a history: see [`Operate::history`](super::Operate::history).
+/// Asks for one page of a history: see [`OperateRuns::history`](super::OperateRuns::history).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListHistory {
@@ -121,7 +121,7 @@ impl From<HistoryRow> for HistoryItem {
     }
 }
 
-/// See [`Operate::history`](super::Operate::history).
+/// See [`OperateRuns::history`](super::OperateRuns::history).
 pub(super) async fn history(client: &Client, list: ListHistory) -> Result<HistoryPage, OperateError> {
     let ListHistory { run: id, cursor, limit } = list;
     OperateError::check_limit(limit, ListHistory::MAX_LIMIT, "attempts")?;

@@ -5,7 +5,7 @@ use workflow_engine::store::Direction;
 
 use super::{Cursor, Query};
 
-/// Asks for one page of runs: see [`Operate::runs`](super::Operate::runs).
+/// Asks for one page of runs: see [`OperateRuns::runs`](super::OperateRuns::runs).
 ///
 /// ```
 /// use workflow_sdk::operate::ListRuns;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use workflow_engine::model::UnreadablePayload;
 
 /// The largest payload that stands in an answer, in bytes. Of a larger one the answer has the size,
-/// and [`Operate::payload`](super::Operate::payload) reads it.
+/// and [`OperateRuns::payload`](super::OperateRuns::payload) reads it.
 pub const SHOWN_BYTES: u32 = 64 * 1024;
 
 /// A payload in an answer.

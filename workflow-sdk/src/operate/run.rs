@@ -14,7 +14,7 @@ use super::{OperateError, OperateErrorCode, PayloadOf, SHOWN_BYTES, StoredPayloa
 const FEWEST_DIGITS: usize = 6;
 /// The digits of an id.
 const DIGITS: usize = 32;
-/// The most runs that [`Operate::find_runs`](super::Operate::find_runs) returns.
+/// The most runs that [`OperateRuns::find_runs`](super::OperateRuns::find_runs) returns.
 const MOST_FOUND: u32 = 100;
 /// The rows of one part of a search by the end of an id.
 const PART: u32 = 2_000;
@@ -41,7 +41,7 @@ pub struct RunDetail {
     pub why: String,
 }
 
-/// See [`Operate::run`](super::Operate::run).
+/// See [`OperateRuns::run`](super::OperateRuns::run).
 pub(super) async fn run(client: &Client, id: RunId) -> Result<RunDetail, OperateError> {
     let run = found(client, id).await?;
     let explanation = client.explain_read(&run).await?;
@@ -54,7 +54,7 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<RunDetail, Operate
     Ok(RunDetail { summary, input: Some(input), output, error, explanation, why })
 }
 
-/// See [`Operate::payload`](super::Operate::payload).
+/// See [`OperateRuns::payload`](super::OperateRuns::payload).
 pub(super) async fn payload(client: &Client, id: RunId, of: PayloadOf) -> Result<StoredPayload, OperateError> {
     let run = found(client, id).await?;
     let text = match &of {
@@ -115,7 +115,7 @@ fn scan_of((newer_than, older_than): (RunId, RunId), rows: u32) -> RunScan {
     }
 }
 
-/// See [`Operate::find_runs`](super::Operate::find_runs).
+/// See [`OperateRuns::find_runs`](super::OperateRuns::find_runs).
 pub(super) async fn find(client: &Client, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError> {
     let digits = digits(id)?;
     OperateError::check_limit(limit, MOST_FOUND, "runs")?;

@@ -1,4 +1,4 @@
-//! Lists of runs over the database.
+//! Reads of runs over the database.
 
 use async_trait::async_trait;
 
@@ -9,14 +9,12 @@ use crate::Client;
 
 use super::condition::conditions;
 use super::{
-    ApprovalPage, AuditPage, Counts, Cursor, Done, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit,
-    ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline, Operate, OperateError, Order, PayloadOf, Query,
-    QueueView, RunDetail, RunPage, SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
-    approvals, audit, counts, history, limits, order_commit, queues, run, schedules, timeline, workers,
+    Cursor, HistoryPage, ListHistory, ListRuns, ListTimeline, OperateError, OperateRuns, PayloadOf, Query, RunDetail,
+    RunPage, StoredPayload, Timeline, history, run, timeline,
 };
 
 #[async_trait]
-impl Operate for Client {
+impl OperateRuns for Client {
     async fn runs(&self, list: ListRuns) -> Result<RunPage, OperateError> {
         let from = check(&list)?;
         let store = self.store().as_ref();
@@ -45,50 +43,6 @@ impl Operate for Client {
 
     async fn timeline_window(&self, list: ListTimeline) -> Result<Timeline, OperateError> {
         timeline::timeline(self, list).await
-    }
-
-    async fn counts(&self) -> Result<Counts, OperateError> {
-        counts::counts(self).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueView>, OperateError> {
-        queues::queues(self).await
-    }
-
-    async fn gates(&self, list: ListGates) -> Result<GatePage, OperateError> {
-        queues::gates(self, list).await
-    }
-
-    async fn limits(&self) -> Result<Vec<LimitView>, OperateError> {
-        limits::limits(self).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {
-        workers::workers(self).await
-    }
-
-    async fn workflows(&self) -> Result<Vec<WorkflowView>, OperateError> {
-        workers::workflows(self).await
-    }
-
-    async fn schedules(&self, list: ListSchedules) -> Result<SchedulePage, OperateError> {
-        schedules::schedules(self, list).await
-    }
-
-    async fn schedule(&self, name: &str) -> Result<ScheduleView, OperateError> {
-        schedules::schedule(self, name).await
-    }
-
-    async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
-        approvals::approvals(self, list).await
-    }
-
-    async fn perform(&self, order: Order) -> Result<Done, OperateError> {
-        order_commit::perform(self, order).await
-    }
-
-    async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError> {
-        audit::read(self, list).await
     }
 }
 

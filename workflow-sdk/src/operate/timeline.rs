@@ -18,7 +18,7 @@ mod tests;
 const NOTE_BYTES: u32 = 8 * 1024;
 
 /// Asks for the timeline of a run: see
-/// [`Operate::timeline_window`](super::Operate::timeline_window).
+/// [`OperateRuns::timeline_window`](super::OperateRuns::timeline_window).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListTimeline {
@@ -242,7 +242,7 @@ impl Timeline {
     }
 }
 
-/// See [`Operate::timeline_window`](super::Operate::timeline_window).
+/// See [`OperateRuns::timeline_window`](super::OperateRuns::timeline_window).
 pub(super) async fn timeline(client: &Client, list: ListTimeline) -> Result<Timeline, OperateError> {
     let ListTimeline { run: id, from, limit } = list;
     OperateError::check_limit(limit, ListTimeline::MAX_LIMIT, "steps")?;

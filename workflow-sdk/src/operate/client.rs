@@ -1,0 +1,58 @@
+//! Implements `Operate` over the database, except for the reads of runs.
+
+use async_trait::async_trait;
+
+use crate::Client;
+
+use super::{
+    ApprovalPage, AuditPage, Counts, Done, GatePage, LimitView, ListApprovals, ListAudit, ListGates, ListSchedules,
+    Operate, OperateError, Order, QueueView, SchedulePage, ScheduleView, WorkerView, WorkflowView, approvals, audit,
+    counts, limits, order_commit, queues, schedules, workers,
+};
+
+#[async_trait]
+impl Operate for Client {
+    async fn counts(&self) -> Result<Counts, OperateError> {
+        counts::counts(self).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueView>, OperateError> {
+        queues::queues(self).await
+    }
+
+    async fn gates(&self, list: ListGates) -> Result<GatePage, OperateError> {
+        queues::gates(self, list).await
+    }
+
+    async fn limits(&self) -> Result<Vec<LimitView>, OperateError> {
+        limits::limits(self).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {
+        workers::workers(self).await
+    }
+
+    async fn workflows(&self) -> Result<Vec<WorkflowView>, OperateError> {
+        workers::workflows(self).await
+    }
+
+    async fn schedules(&self, list: ListSchedules) -> Result<SchedulePage, OperateError> {
+        schedules::schedules(self, list).await
+    }
+
+    async fn schedule(&self, name: &str) -> Result<ScheduleView, OperateError> {
+        schedules::schedule(self, name).await
+    }
+
+    async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
+        approvals::approvals(self, list).await
+    }
+
+    async fn perform(&self, order: Order) -> Result<Done, OperateError> {
+        order_commit::perform(self, order).await
+    }
+
+    async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError> {
+        audit::read(self, list).await
+    }
+}
