@@ -341,7 +341,7 @@ CREATE TABLE {schema}.workflow_bulk (
     actor        text  ,
     reason       text  ,
     upto         uuid   NOT NULL,                   -- only runs with ids before this one are changed
-    matched      bigint NOT NULL,                    -- as counted when it was ordered, up to a bound
+    matched      bigint,                              -- as counted when it was ordered; NULL: more than were counted
     cursor       uuid   NOT NULL,                   -- only runs with ids before this one are left
     done         bigint NOT NULL,
     skipped      bigint NOT NULL,

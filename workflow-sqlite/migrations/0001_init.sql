@@ -313,7 +313,7 @@ CREATE TABLE workflow_bulk (
     actor        TEXT   ,
     reason       TEXT   ,
     upto         TEXT    NOT NULL,                   -- only runs with ids before this one are changed
-    matched      INTEGER NOT NULL,                    -- as counted when it was ordered, up to a bound
+    matched      INTEGER,                              -- as counted when it was ordered; NULL: more than were counted
     cursor       TEXT    NOT NULL,                   -- only runs with ids before this one are left
     done         INTEGER NOT NULL,
     skipped      INTEGER NOT NULL,

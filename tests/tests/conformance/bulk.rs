@@ -25,7 +25,7 @@ fn order() -> NewBulk {
         actor: Some("ada".into()),
         reason: Some("it's late".into()),
         upto: RunId::generate(),
-        matched: 7,
+        matched: Some(7),
     }
 }
 
@@ -86,7 +86,7 @@ pub async fn an_order_is_kept_once_and_read_back(fixture: Fixture) {
     assert!(matches!(outcome, Outcome::Duplicate), "{outcome:?}");
     assert_eq!(read(&fixture, order.id).await.order, order);
     assert_eq!(fixture.store.bulk(BulkId::generate()).await.unwrap(), None);
-    let bare = NewBulk { payload: None, actor: None, reason: None, ..self::order() };
+    let bare = NewBulk { payload: None, actor: None, reason: None, matched: None, ..self::order() };
     applied(&fixture.write(bulk(BulkWrite::Order(bare.clone()))).await);
     assert_eq!(read(&fixture, bare.id).await.order, bare);
 }
@@ -129,9 +129,9 @@ pub async fn an_operation_is_claimed_by_one_worker_until_its_lease_ends(fixture:
 /// The changes of a chunk, their audit rows, the counts and the cursor are one commit, and happen
 /// once.
 pub async fn a_chunk_changes_its_runs_and_moves_the_operation_once(fixture: Fixture) {
-    let (new, held) = (fixture.started().await, fixture.held().await.run_id);
-    let done = fixture.held().await;
+    let (held, done) = (fixture.held().await.run_id, fixture.held().await);
     applied(&fixture.write(end(done, RunEnd::Failed(error("no luck")))).await);
+    let new = fixture.started().await;
     ordered(&fixture).await;
     let row = claimed(&fixture).await;
     let order = NewAudit {
@@ -223,13 +223,13 @@ pub async fn a_stopped_operation_changes_no_further_run(fixture: Fixture) {
 
 /// Writes of every kind that an operation sends, in one chunk.
 pub async fn a_chunk_may_have_every_kind_of_write(fixture: Fixture) {
-    let failed = fixture.held().await;
-    applied(&fixture.write(end(failed, RunEnd::Failed(error("no luck")))).await);
-    let (paused, resumed) = (fixture.started().await, fixture.started().await);
+    let (failed, gone) = (fixture.held().await, fixture.held().await);
+    for claim in [failed, gone] {
+        applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
+    }
+    let (terminated, source) = (fixture.held().await.run_id, fixture.held().await);
+    let (paused, resumed, signaled) = (fixture.started().await, fixture.started().await, fixture.started().await);
     fixture.write(Write::Pause(resumed)).await;
-    let (terminated, signaled, source) = (fixture.held().await.run_id, fixture.started().await, fixture.held().await);
-    let gone = fixture.held().await;
-    applied(&fixture.write(end(gone, RunEnd::Failed(error("no luck")))).await);
     ordered(&fixture).await;
     let row = claimed(&fixture).await;
     let fork = new_run();

@@ -134,8 +134,9 @@ pub struct NewBulk {
     pub reason: Option<String>,
     /// Only runs with ids before this one are changed.
     pub upto: RunId,
-    /// The number of runs that matched when the operation was ordered, counted up to a bound.
-    pub matched: i64,
+    /// The number of runs that matched when the operation was ordered. `None`: more than were
+    /// counted.
+    pub matched: Option<i64>,
 }
 
 /// How far a bulk operation has come.

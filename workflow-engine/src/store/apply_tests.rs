@@ -830,7 +830,7 @@ fn with_bulk() -> (Recorder, BulkRecord) {
         actor: None,
         reason: None,
         upto: RunId::generate(),
-        matched: 2,
+        matched: Some(2),
     };
     let mut row = BulkRecord::new(order, Timestamp::from_micros(1));
     row.progress.epoch = 1;
