@@ -25,6 +25,7 @@
 
 mod access;
 mod body;
+mod bulks;
 mod orders;
 mod problem;
 mod reads;
@@ -84,6 +85,7 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .route("/schedules/{schedule}", get(reads::schedule))
         .route("/approvals", get(reads::approvals))
         .route("/audit", get(reads::audit))
+        .merge(bulks::routes())
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(Arc::new(access), access::check))

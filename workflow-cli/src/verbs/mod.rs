@@ -2,6 +2,7 @@
 
 mod approvals;
 mod audit;
+mod bulk;
 mod counts;
 mod doctor;
 mod events;
@@ -65,6 +66,7 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Events(verb) => events::run(operate, output, verb).await,
         Verb::Workers => workers::list(operate, output).await,
         Verb::Workflows => workflows::list(operate, output).await,
+        Verb::Bulk(verb) => bulk::run(operate, output, verb).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Doctor => doctor::examine(operate, output).await,
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Run(_) | Verb::Preflight { .. } => {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{BulkCounts, BulkFailure, BulkId, BulkRecord, FullQueue, NewBulk, RunId, SignalOutcome, WorkerId};
+use crate::model::{
+    BulkCounts, BulkFailure, BulkId, BulkRecord, FullQueue, NewBulk, NewRun, RunId, SignalOutcome, WorkerId,
+};
 
 use super::{CancelOutcome, DatabaseError, DeleteOutcome, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write};
 
@@ -146,6 +148,25 @@ impl BulkWrite {
             Self::Order(_) | Self::Claim { .. } | Self::Stop(_) => &[],
         };
         writes.iter().map(|(_, write)| write)
+    }
+}
+
+impl Write {
+    /// Returns the writes of the chunk of a bulk operation.
+    pub(super) fn chunk(&self) -> impl Iterator<Item = &Self> {
+        let bulk = match self.inner() {
+            Self::Bulk(write) => Some(write),
+            _ => None,
+        };
+        bulk.into_iter().flat_map(|write| write.writes())
+    }
+
+    /// Returns the runs that the forks of a chunk start.
+    pub(super) fn forks_of_chunk(&self) -> impl Iterator<Item = &NewRun> {
+        self.chunk().filter_map(|write| match write.inner() {
+            Self::Fork(write) => Some(&write.new),
+            _ => None,
+        })
     }
 }
 

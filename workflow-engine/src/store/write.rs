@@ -128,19 +128,7 @@ impl Write {
             Self::Schedule(write) => (None, &write.starts),
             _ => (None, &[]),
         };
-        one.into_iter().chain(many).chain(self.chunk().filter_map(|write| match write.inner() {
-            Self::Fork(write) => Some(&write.new),
-            _ => None,
-        }))
-    }
-
-    /// Returns the writes of the chunk of a bulk operation.
-    fn chunk(&self) -> impl Iterator<Item = &Self> {
-        let bulk = match self.inner() {
-            Self::Bulk(write) => Some(write),
-            _ => None,
-        };
-        bulk.into_iter().flat_map(|write| write.writes())
+        one.into_iter().chain(many).chain(self.forks_of_chunk())
     }
 
     /// Returns about how many bytes of payload the write carries.
