@@ -25,14 +25,19 @@ const SPACING: Duration = Duration::from_millis(500);
 /// itself.
 const POLLS: u32 = 10;
 
-/// The size of the first chunk.
-const FIRST_CHUNK: u32 = 16;
+/// The least runs of a chunk that is not cut because of a refusal. On a busy disk a commit takes
+/// long whatever it holds, so that smaller chunks would only be more of them.
+const LEAST: u32 = 100;
+
+/// The least runs of a chunk of deletions, each of which may have a long history.
+const LEAST_DELETED: u32 = 10;
 
 /// The most runs of a chunk.
 const MOST: u32 = 500;
 
-/// How long a chunk may take, with its reads. A batch of SQLite keeps all other writers waiting.
-const SLICE: Duration = Duration::from_millis(20);
+/// How long a chunk may take, with its reads, before the next one is smaller. A batch of SQLite
+/// keeps all other writers waiting.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// The worker rests for as many times as long as a chunk took, so that an operation takes a quarter
 /// of the time of one connection.
@@ -95,7 +100,8 @@ async fn look(shared: &Shared) -> Result<Option<Duration>, DatabaseError> {
 
 /// Executes an operation to its end, or until another worker has it or it is stopped.
 async fn execute(shared: &Shared, mut row: BulkRecord) -> Result<(), DatabaseError> {
-    let mut size = FIRST_CHUNK;
+    let least = if row.order.verb == "run.delete" { LEAST_DELETED } else { LEAST };
+    let (mut size, mut is_cut) = (least, false);
     loop {
         let begun = Instant::now();
         let chunk = match next_bulk_chunk(&shared.client, &row, size, lease(shared)).await {
@@ -109,7 +115,7 @@ async fn execute(shared: &Shared, mut row: BulkRecord) -> Result<(), DatabaseErr
             Outcome::Refused(error) if error.kind.is_transient() => return Err(error),
             // One run is bad, and must not prevent the others.
             Outcome::Refused(_) if size > 1 => {
-                size /= 2;
+                (size, is_cut) = (size / 2, true);
                 continue;
             }
             Outcome::Refused(error) => {
@@ -125,7 +131,8 @@ async fn execute(shared: &Shared, mut row: BulkRecord) -> Result<(), DatabaseErr
             _ => return Ok(()),
         }
         let took = begun.elapsed();
-        size = next_size(size, took);
+        is_cut &= size < least;
+        size = if is_cut { size * 2 } else { next_size(size, least, took) };
         tokio::time::sleep((took * REST).min(LONGEST_REST)).await;
     }
 }
@@ -172,9 +179,9 @@ fn lease(shared: &Shared) -> Duration {
 }
 
 /// Returns how many runs the next chunk has after one of so many has taken this long.
-fn next_size(size: u32, took: Duration) -> u32 {
+fn next_size(size: u32, least: u32, took: Duration) -> u32 {
     let next = if took > SLICE { size / 2 } else { size + size.div_ceil(2) };
-    next.clamp(1, MOST)
+    next.clamp(least, MOST)
 }
 
 #[cfg(test)]
@@ -184,9 +191,10 @@ mod tests {
     #[test]
     fn a_chunk_grows_to_what_its_time_allows() {
         let (quick, slow) = (SLICE / 2, SLICE * 2);
-        let grown = (0..20).fold(FIRST_CHUNK, |size, _| next_size(size, quick));
+        let grown = (0..20).fold(LEAST, |size, _| next_size(size, LEAST, quick));
         assert_eq!(grown, MOST);
-        assert_eq!(next_size(grown, slow), MOST / 2);
-        assert_eq!((next_size(1, slow), next_size(1, quick)), (1, 2));
+        assert_eq!(next_size(grown, LEAST, slow), MOST / 2);
+        assert_eq!(next_size(LEAST, LEAST, slow), LEAST);
+        assert_eq!(next_size(20, LEAST_DELETED, slow), LEAST_DELETED);
     }
 }

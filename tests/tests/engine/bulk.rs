@@ -244,8 +244,8 @@ pub async fn a_refused_write_fails_its_run_alone(db: Live) {
     let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
     let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let is_chunk = |write: &Write| matches!(write, Write::Bulk(write) if write.writes().next().is_some());
-    // Of 16, 8, 4, 2 runs and of one.
-    for _ in 0..5 {
+    // Of at most 100, 50, 25, 12, 6 and 3 runs, and of one.
+    for _ in 0..7 {
         store.fail_next(is_chunk, Fault::Before(DatabaseErrorKind::Invalid));
     }
     let working = LocalWorker::start(Worker::new(client, Probe::new()).register(unrelated));
