@@ -193,7 +193,7 @@ pub struct BulkCounts {
 /// The row of a bulk operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkRecord {
-    /// What was ordered.
+    /// The operation as it was ordered.
     pub order: NewBulk,
     /// When the order was committed, by the clock of the store.
     pub created_at: Timestamp,

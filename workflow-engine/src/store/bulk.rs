@@ -50,7 +50,7 @@ pub struct BulkChunk {
     /// The writes, each with its run. They are applied as if they were sent alone. None of them
     /// needs a claim of its run.
     pub writes: Vec<(RunId, Write)>,
-    /// What is known of further runs of the chunk, which need no write.
+    /// The outcomes of further runs of the chunk, which need no write.
     pub known: BulkCounts,
     /// `true` if no run is left.
     pub is_last: bool,
@@ -82,7 +82,7 @@ pub trait BulkStore {
     async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError>;
 }
 
-/// What the outcome of a write means for the bulk operation that sent it.
+/// The meaning of a write's outcome for the bulk operation that sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
     Done,

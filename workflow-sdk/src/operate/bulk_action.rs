@@ -48,8 +48,8 @@ impl StartBulk {
     }
 }
 
-/// What a bulk operation does to each of its runs: the action of a single order without its run. A
-/// run that has ended, or is as the action wants it, is skipped.
+/// The action of a bulk operation on each of its runs: that of a single order, without its run. A run
+/// that has ended, or is as the action wants it, is skipped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]

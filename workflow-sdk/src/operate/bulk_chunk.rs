@@ -20,7 +20,7 @@ use super::{BulkAction, OperateError, Order, Payload, Query};
 /// The number of runs that are prepared at once: a retry reads the history of its run.
 const AT_ONCE: usize = 8;
 
-/// What a run of a chunk gets.
+/// The part of a run in a chunk.
 enum Prepared {
     Write(Box<Write>),
     Skipped,
