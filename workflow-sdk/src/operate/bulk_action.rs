@@ -10,12 +10,13 @@ use super::{Action, ForkRun, Payload, Query, Role};
 /// ```
 /// use workflow_sdk::operate::{Action, BulkAction, Order, StartBulk};
 ///
-/// let start = StartBulk::new("status:failed".parse()?, BulkAction::RetryRun { deadline_ms: None });
+/// let retry = BulkAction::RetryRun { deadline_ms: None };
+/// let start = StartBulk::new("status:failed".parse()?, retry);
 /// let order = Order::new(Action::StartBulk(Box::new(start))).reason("the service is back");
 /// assert_eq!(
 ///     serde_json::to_string(&order)?,
-///     r#"{"action":"start_bulk","query":"status:failed","apply":{"action":"retry_run"},"#.to_owned()
-///         + r#""reason":"the service is back"}"#
+///     r#"{"action":"start_bulk","query":"status:failed","#.to_owned()
+///         + r#""apply":{"action":"retry_run"},"reason":"the service is back"}"#
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -48,8 +49,8 @@ impl StartBulk {
     }
 }
 
-/// The action of a bulk operation on each of its runs: that of a single order, without its run. A run
-/// that has ended, or is as the action wants it, is skipped.
+/// The action of a bulk operation on each of its runs: that of a single order, without its run. A
+/// run that has ended, or is as the action wants it, is skipped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
