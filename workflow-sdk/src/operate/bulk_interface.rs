@@ -15,8 +15,8 @@ pub trait OperateBulk: fmt::Debug + Send + Sync {
     /// Counts the runs that a bulk operation with this query would find now, up to
     /// [`MOST_COUNTED`](super::MOST_COUNTED), and shows the ten newest.
     ///
-    /// Reads at most ten times [`SCAN_BUDGET`](super::SCAN_BUDGET) rows. The preview of a rare query
-    /// then says how far it came.
+    /// Reads at most ten times [`SCAN_BUDGET`](super::SCAN_BUDGET) rows. The preview of a rare
+    /// query then says how far it came.
     ///
     /// # Errors
     /// [`Unavailable`](super::OperateErrorCode::Unavailable),
