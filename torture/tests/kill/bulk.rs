@@ -14,8 +14,8 @@ use workflow_torture::testbed::Testbed;
 const RUNS: usize = 5000;
 const KILLS: u64 = 2;
 
-/// A worker is killed twice in the middle of a bulk cancel. Each run is canceled, audited and counted
-/// once.
+/// A worker is killed twice in the middle of a bulk cancel. Each run is canceled, audited and
+/// counted once.
 pub async fn a_bulk_cancel_survives_kills_and_counts_each_run_once(database: Database) {
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();

@@ -171,8 +171,8 @@ pub enum PayloadPlace<'a> {
         /// The schedule's name.
         name: &'a str,
     },
-    /// The payload of a bulk operation. It belongs to no run, and the context's `run_id` is nil. The
-    /// signal that each run gets has [`PayloadPlace::Signal`].
+    /// The payload of a bulk operation. It belongs to no run, and the context's `run_id` is nil.
+    /// The signal that each run gets has [`PayloadPlace::Signal`].
     Bulk {
         /// The id of the operation.
         id: BulkId,
