@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 mod approvals;
 mod audit;
+mod bulk;
 mod events;
 mod queues;
 mod runs;
@@ -15,6 +16,7 @@ mod statistics;
 
 pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
+pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartRun};
@@ -111,6 +113,9 @@ pub(crate) enum Verb {
     Workers,
     /// List the workflows, their versions and the workers of each
     Workflows,
+    /// Show the bulk operations that --where has started, and stop them
+    #[command(subcommand)]
+    Bulk(BulkVerb),
     /// List what operators have changed, newest first
     Audit(Audit),
     /// Show how many runs were started and ended, and how long they waited and took

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, Counts, Done, FailurePage, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit,
-    ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListStats, ListTimeline, Operate, OperateError,
-    OperateRuns, OperateStatistics, Order, PayloadOf, QueueView, RunDetail, RunId, RunPage, RunSummary, SchedulePage,
-    ScheduleView, StatsPage, StoredPayload, Timeline, WorkerView, WorkflowView,
+    ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, Counts, Done, FailurePage, GatePage, HistoryPage,
+    LimitView, ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListHistory, ListRuns, ListSchedules,
+    ListStats, ListTimeline, Operate, OperateBulk, OperateError, OperateRuns, OperateStatistics, Order, PayloadOf,
+    Query, QueueView, RunDetail, RunId, RunPage, RunSummary, SchedulePage, ScheduleView, StatsPage, StoredPayload,
+    Timeline, WorkerView, WorkflowView,
 };
 
 use crate::{Access, Redact};
@@ -76,6 +77,21 @@ impl OperateStatistics for Redacted {
 
     async fn failures(&self, list: ListFailures) -> Result<FailurePage, OperateError> {
         self.operate.failures(list).await
+    }
+}
+
+#[async_trait]
+impl OperateBulk for Redacted {
+    async fn bulk_preview(&self, query: &Query) -> Result<BulkPreview, OperateError> {
+        self.operate.bulk_preview(query).await
+    }
+
+    async fn bulk(&self, bulk: BulkId) -> Result<BulkView, OperateError> {
+        self.operate.bulk(bulk).await
+    }
+
+    async fn bulks(&self, list: ListBulks) -> Result<BulkPage, OperateError> {
+        self.operate.bulks(list).await
     }
 }
 

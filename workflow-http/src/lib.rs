@@ -25,6 +25,7 @@
 
 mod access;
 mod body;
+mod bulks;
 mod interface;
 mod orders;
 mod problem;
@@ -100,6 +101,10 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .route("/audit", get(reads::audit))
         .route("/stats", get(statistics::stats))
         .route("/failures", get(statistics::failures))
+        .route("/bulk", get(bulks::list).post(bulks::start))
+        .route("/bulk/preview", post(bulks::preview))
+        .route("/bulk/{bulk}", get(bulks::read))
+        .route("/bulk/{bulk}/stop", post(bulks::stop))
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(Arc::new(access), access::check))

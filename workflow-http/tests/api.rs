@@ -188,11 +188,38 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         let health = server.get("/healthz");
         assert!(health.status == 200 && health.head.contains("cache-control: no-store"), "{}", health.head);
         assert_eq!(server.get("/readyz").status, 200);
+        check_bulk(&server);
         check_refusals(&server, &run);
     })
     .await;
     working.stop().await;
     live.sweep().await;
+}
+
+fn check_bulk(server: &Server) {
+    server.start_run(&json!({ "workflow": "without_code", "input": 1, "tags": { "region": "us" } }));
+    let query = json!({ "query": "tag.region:us" });
+    let preview = server.post("/api/v1/bulk/preview", &query).json();
+    assert_eq!((&preview["runs"]["runs"], preview["examples"].as_array().unwrap().len()), (&json!(1), 1));
+    let order = json!({ "query": "tag.region:us", "apply": { "action": "cancel_run" }, "reason": "a test" });
+    let ordered = server.post("/api/v1/bulk", &order);
+    assert_eq!((ordered.status, ordered.json()["outcome"].as_str()), (202, Some("bulk_started")), "{}", ordered.text);
+    let bulk = format!("/api/v1/bulk/{}", ordered.json()["bulk"].as_str().unwrap());
+    let view = loop {
+        let view = server.get(&bulk).json();
+        if view["status"] != "running" {
+            break view;
+        }
+    };
+    assert_eq!((&view["status"], &view["done"], &view["actor"]), (&json!("done"), &json!(1), &json!("ci")), "{view}");
+    assert_eq!(server.send("POST", &format!("{bulk}/stop"), &[], "").json()["outcome"], "unchanged");
+    assert_eq!(server.get("/api/v1/bulk?limit=1").json()["items"][0]["id"], view["id"]);
+    server
+        .post("/api/v1/bulk", &json!({ "query": "status:faild", "apply": { "action": "cancel_run" } }))
+        .refuses(400, "bad_input");
+    server.post("/api/v1/bulk", &json!({ "query": "", "apply": { "action": "fly" } })).refuses(400, "bad_input");
+    server.get("/api/v1/bulk/01900000-0000-7000-8000-000000000000").refuses(404, "not_found");
+    server.get("/api/v1/bulk?limit=0").refuses(400, "bad_limit");
 }
 
 fn check_refusals(server: &Server, run: &str) {

@@ -369,3 +369,31 @@ ALTER TABLE {schema}.workflow_failures SET (autovacuum_vacuum_scale_factor = 0, 
 
 -- Serves the list, and the search for the groups that are the oldest.
 CREATE INDEX workflow_failures_last ON {schema}.workflow_failures (last_at);
+
+-- Bulk operations: one action on every run that a query finds. A worker claims an operation, and
+-- changes its runs chunk by chunk, from the newest to the oldest.
+CREATE TABLE {schema}.workflow_bulk (
+    id           uuid   NOT NULL PRIMARY KEY,       -- rises with the time of the order
+    verb         text   NOT NULL,                   -- of the single order, such as run.cancel
+    query        text   NOT NULL,
+    action       text   NOT NULL,                   -- names and limits, as JSON
+    payload      text  ,                            -- of a signal
+    actor        text  ,
+    reason       text  ,
+    upto         uuid   NOT NULL,                   -- only runs with ids before this one are changed
+    matched      bigint,                              -- as counted when it was ordered; NULL: more than were counted
+    cursor       uuid   NOT NULL,                   -- only runs with ids before this one are left
+    done         bigint NOT NULL,
+    skipped      bigint NOT NULL,
+    failed       bigint NOT NULL,
+    failures     text   NOT NULL,                   -- the first runs that could not be changed, as JSON
+    status       text   NOT NULL,                   -- running, done or stopped
+    available_at bigint NOT NULL,                    -- when a worker may claim it: the end of the lease, if one holds it
+    worker_id    uuid  ,
+    epoch        bigint NOT NULL,                    -- rises with each claim
+    created_at   bigint NOT NULL,
+    ended_at     bigint
+);
+
+-- Serves the search for operations that are due.
+CREATE INDEX workflow_bulk_due ON {schema}.workflow_bulk (available_at) WHERE status = 'running';

@@ -46,6 +46,7 @@ pub const DATABASE: &str = "PostgreSQL";
 
 mod attempt;
 mod audit;
+mod bulk;
 mod call;
 mod cascade;
 mod claim;

@@ -33,8 +33,6 @@ impl StatisticsStore for PostgresStore {
 }
 
 impl StatisticsTarget for SlowPath<'_> {
-    type Error = Failure;
-
     async fn find_ended(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<EndedInLane>, Failure> {
         let rows = self.sql.find_ended.query().bind(ids(runs.iter())).fetch_all(&mut *self.connection).await?;
         let ended = |found: &PgRow| {

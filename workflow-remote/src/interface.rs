@@ -2,10 +2,12 @@
 
 use async_trait::async_trait;
 use serde::Serialize;
+use serde_json::json;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, Counts, Done, FailurePage, GatePage, LimitView, ListApprovals, ListAudit, ListFailures,
-    ListGates, ListSchedules, ListStats, Operate, OperateError, OperateStatistics, Order, QueueView, SchedulePage,
-    ScheduleView, StatsPage, WorkerView, WorkflowView,
+    ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, Counts, Done, FailurePage, GatePage, LimitView,
+    ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListSchedules, ListStats, Operate, OperateBulk,
+    OperateError, OperateStatistics, Order, Query, QueueView, SchedulePage, ScheduleView, StatsPage, WorkerView,
+    WorkflowView,
 };
 
 use crate::Remote;
@@ -25,6 +27,23 @@ impl OperateStatistics for Remote {
         let ListFailures { since, workflow, limit, .. } = list;
         let target = Target::new(["failures"]).with("since", since).with("workflow", workflow);
         self.get(target.with("limit", Some(limit))).await
+    }
+}
+
+#[async_trait]
+impl OperateBulk for Remote {
+    async fn bulk_preview(&self, query: &Query) -> Result<BulkPreview, OperateError> {
+        let body = json!({ "query": query.to_string() });
+        self.post(Target::new(["bulk", "preview"]), body.to_string()).await
+    }
+
+    async fn bulk(&self, bulk: BulkId) -> Result<BulkView, OperateError> {
+        self.get(Target::new(["bulk", &bulk.to_string()])).await
+    }
+
+    async fn bulks(&self, list: ListBulks) -> Result<BulkPage, OperateError> {
+        let target = Target::new(["bulk"]).with("limit", Some(list.limit));
+        self.get(target.with("cursor", text(list.cursor.as_ref()))).await
     }
 }
 

@@ -339,3 +339,31 @@ CREATE TABLE workflow_failures (
 
 -- Serves the list, and the search for the groups that are the oldest.
 CREATE INDEX workflow_failures_last ON workflow_failures (last_at);
+
+-- Bulk operations: one action on every run that a query finds. A worker claims an operation, and
+-- changes its runs chunk by chunk, from the newest to the oldest.
+CREATE TABLE workflow_bulk (
+    id           TEXT    NOT NULL PRIMARY KEY,       -- rises with the time of the order
+    verb         TEXT    NOT NULL,                   -- of the single order, such as run.cancel
+    query        TEXT    NOT NULL,
+    action       TEXT    NOT NULL,                   -- names and limits, as JSON
+    payload      TEXT   ,                            -- of a signal
+    actor        TEXT   ,
+    reason       TEXT   ,
+    upto         TEXT    NOT NULL,                   -- only runs with ids before this one are changed
+    matched      INTEGER,                              -- as counted when it was ordered; NULL: more than were counted
+    cursor       TEXT    NOT NULL,                   -- only runs with ids before this one are left
+    done         INTEGER NOT NULL,
+    skipped      INTEGER NOT NULL,
+    failed       INTEGER NOT NULL,
+    failures     TEXT    NOT NULL,                   -- the first runs that could not be changed, as JSON
+    status       TEXT    NOT NULL,                   -- running, done or stopped
+    available_at INTEGER NOT NULL,                    -- when a worker may claim it: the end of the lease, if one holds it
+    worker_id    TEXT   ,
+    epoch        INTEGER NOT NULL,                    -- rises with each claim
+    created_at   INTEGER NOT NULL,
+    ended_at     INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Serves the search for operations that are due.
+CREATE INDEX workflow_bulk_due ON workflow_bulk (available_at) WHERE status = 'running';

@@ -184,7 +184,7 @@ impl<'a> FastBatch<'a> {
         if !is_fast(writes, &asked) {
             return Ok(None);
         }
-        let mut outcomes = Outcomes::of(writes);
+        let mut outcomes = Outcomes::of(writes.len());
         let releases = Releases::of(&SortedBatch::of(writes), &mut Fence::default(), &mut outcomes);
         let mut attempts = Vec::new();
         for (place, write) in writes.iter().enumerate() {

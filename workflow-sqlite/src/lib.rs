@@ -31,6 +31,7 @@ pub const DATABASE: &str = "SQLite";
 
 mod attempt;
 mod audit;
+mod bulk;
 mod cascade;
 mod claim;
 mod commit;

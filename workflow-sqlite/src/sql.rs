@@ -181,7 +181,14 @@ statements! {
     FIND_WAITING_LINE = "find_waiting_line.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";
     FORGET_RATES_OF_LINES = "forget_rates_of_lines.sql";
+    FIND_DUE_BULK = "find_due_bulk.sql";
+    FIND_NEXT_BULK = "find_next_bulk.sql";
     INSERT_AUDITS = "insert_audits.sql";
+    INSERT_BULK = "insert_bulk.sql";
+    LIST_BULKS = "list_bulks.sql";
+    LOCK_BULKS = "lock_bulks.sql";
+    READ_BULK = "read_bulk.sql";
+    UPDATE_BULK = "update_bulk.sql";
     INSERT_LANES = "insert_lanes.sql";
     INSERT_RUNS = "insert_runs.sql";
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";

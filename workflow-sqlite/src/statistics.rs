@@ -42,8 +42,6 @@ impl StatisticsStore for SqliteStore {
 }
 
 impl StatisticsTarget for SlowPath<'_> {
-    type Error = DatabaseError;
-
     async fn find_ended(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<EndedInLane>, DatabaseError> {
         let query = sqlx::query(sql::FIND_ENDED).bind(serde_json::to_string(runs).during(READ)?);
         let rows = query.fetch_all(&mut *self.connection).await.during(READ)?;

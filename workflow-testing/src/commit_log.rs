@@ -234,6 +234,7 @@ fn describe_one(write: &Write) -> String {
         Write::Delete(_) => "the deletion of a run".into(),
         Write::Expire { .. } => "the end of runs past their deadline".into(),
         Write::Statistics(_) => "statistics".into(),
+        Write::Bulk(_) => "a change of a bulk operation".into(),
         Write::Audited(audited) => describe_one(&audited.write),
     }
 }

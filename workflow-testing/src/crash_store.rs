@@ -3,17 +3,18 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use workflow_engine::model::{
-    Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StatisticsRow, StoredSchedule,
-    Timestamp, WorkerId,
+    BulkId, BulkRecord, Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait,
+    StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
-    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
-    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction,
-    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, BulkStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
+    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore, StepCommit,
+    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -33,6 +34,21 @@ impl StatisticsStore for CrashStore {
 
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         self.inner.failures().await
+    }
+}
+
+#[async_trait]
+impl BulkStore for CrashStore {
+    async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
+        self.inner.bulk(id).await
+    }
+
+    async fn bulks(&self, older_than: BulkId, limit: u32) -> Result<Vec<BulkRecord>, DatabaseError> {
+        self.inner.bulks(older_than, limit).await
+    }
+
+    async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError> {
+        self.inner.next_bulk().await
     }
 }
 

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod bulk;
 mod circuits;
 mod claim;
 mod claim_state;

@@ -10,6 +10,7 @@ use workflow_engine::observe::Event;
 use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::{Client, RunsWith, Schedule};
 
+use crate::bulk::execute_bulks;
 use crate::claim::claim_runs;
 use crate::claim_state::Directive;
 use crate::declaration::{ComputedInputs, Schedules};
@@ -393,6 +394,7 @@ async fn work(
     helpers.spawn(watch_queues(Arc::clone(shared)));
     helpers.spawn(watch_seats(Arc::clone(shared)));
     helpers.spawn(delete_old_runs(Arc::clone(shared)));
+    helpers.spawn(execute_bulks(Arc::clone(shared)));
     helpers.spawn(fold_counts(Arc::clone(shared)));
     tokio::select! {
         biased;

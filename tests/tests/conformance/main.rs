@@ -8,6 +8,7 @@ use workflow_tests::{Database, Fixture};
 mod attempt;
 mod audit;
 mod batch;
+mod bulk;
 mod cancel;
 mod child;
 mod claim;
@@ -526,6 +527,16 @@ workflow_tests::cases! {
         the_oldest_groups_of_failures_go,
         runs_that_end_without_their_workers_are_counted,
         children_that_end_with_their_parent_are_counted,
+    }
+    bulk {
+        a_bounded_number_of_failures_is_kept,
+        a_chunk_changes_its_runs_and_moves_the_operation_once,
+        a_chunk_may_have_every_kind_of_write,
+        a_chunk_of_a_lost_claim_changes_nothing,
+        a_stopped_operation_changes_no_further_run,
+        an_operation_is_claimed_by_one_worker_until_its_lease_ends,
+        an_order_is_kept_once_and_read_back,
+        operations_are_listed_newest_first_without_payloads,
     }
     deletion {
         a_deleted_run_is_gone_and_its_key_is_free,

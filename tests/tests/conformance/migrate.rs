@@ -26,6 +26,7 @@ const TABLES: &[&str] = &[
     "workflow_audit",
     "workflow_stats",
     "workflow_failures",
+    "workflow_bulk",
 ];
 
 /// The table of wakes of gates, which only PostgreSQL needs: no transaction of SQLite waits for

@@ -14,6 +14,7 @@ mod attributes;
 mod authoring;
 mod batches_in_line;
 mod breaker;
+mod bulk;
 mod cancel;
 mod children;
 mod claims;
@@ -377,6 +378,16 @@ workflow_tests::cases! {
         a_wait_for_a_deleted_run_ends,
         a_run_that_is_needed_is_not_deleted,
         a_parent_that_is_tried_again_learns_that_its_child_was_deleted,
+    }
+    bulk {
+        a_chunk_whose_reply_was_lost_counts_once,
+        a_preview_counts_and_shows_examples,
+        a_refused_write_fails_its_run_alone,
+        an_operation_can_be_stopped_repeated_and_listed,
+        each_action_does_what_the_single_order_does,
+        each_run_of_a_query_is_canceled_once,
+        failed_runs_are_retried_once_and_signals_sent_once,
+        the_payload_of_an_operation_is_encoded,
     }
     retention {
         old_runs_are_deleted_and_others_stay,

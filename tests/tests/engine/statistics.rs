@@ -127,7 +127,7 @@ pub async fn alike_failures_are_one_group(db: Live) {
     let one = db.client.operate().failures(ListFailures::new().limit(1)).await.unwrap();
     assert!(one.items.len() == 1 && !one.complete);
     let declines = db.client.operate().failures(ListFailures::new().workflow("declines")).await.unwrap();
-    assert_eq!(declines.items, [group.clone()]);
+    assert_eq!(declines.items, std::slice::from_ref(group));
 }
 
 /// A message would show a part of an error that is encrypted in its run.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 10] = [
+pub(crate) const SHIPPED: [&str; 11] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",

@@ -1,7 +1,7 @@
 //! The PostgreSQL roles of `docs/guide/security.md`: the owner of the schema, the role of workers
 //! and clients, and a role that only reads.
 
-use workflow_sdk::operate::{Action, ListAudit, ListFailures, ListStats, Order};
+use workflow_sdk::operate::{Action, BulkAction, ListAudit, ListFailures, ListStats, Order, StartBulk};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::postgres::postgres_url;
@@ -89,11 +89,14 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     done.delete().await.expect("the runtime role deletes runs");
     let pause = Order::new(Action::PauseQueue { queue: "mail".into() }).reason("the roles");
     client.operate().perform(pause).await.expect("the runtime role leaves audit rows");
+    let bulk = StartBulk::new("status:failed".parse().unwrap(), BulkAction::CancelRun);
+    let bulk = Order::new(Action::StartBulk(Box::new(bulk)));
+    client.operate().perform(bulk).await.expect("the runtime role orders bulk operations");
 
     let reader = connect(schema, "reader").await.expect("a reader connects");
     assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
     reader.export(run.id()).await.unwrap();
-    assert_eq!(reader.operate().audit(ListAudit::new()).await.unwrap().items.len(), 1);
+    assert_eq!(reader.operate().audit(ListAudit::new()).await.unwrap().items.len(), 2);
     let stats = reader.operate().stats(ListStats::new()).await.unwrap();
     assert!(
         stats.groups[0].total.failed > 0 && stats.groups[0].total.canceled > 0,
@@ -125,6 +128,7 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     for (role, statement) in [
         ("runtime", "DELETE FROM {schema}.workflow_lanes"),
         ("runtime", "DELETE FROM {schema}.workflow_audit"),
+        ("runtime", "DELETE FROM {schema}.workflow_bulk"),
         ("runtime", "UPDATE {schema}.workflow_audit SET actor = 'eve'"),
         ("runtime", "INSERT INTO {schema}.workflow_schema VALUES (99)"),
         ("runtime", "UPDATE {schema}.workflow_schema SET version = 99"),

@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{
-    Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait, StatisticsRow, StoredSchedule,
-    Timestamp, WorkerId,
+    BulkId, BulkRecord, Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait,
+    StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
-    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
-    Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore, StepCommit,
-    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, BulkStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
+    ReadRates, Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore,
+    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -239,6 +239,21 @@ impl StatisticsStore for Wire {
 
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         self.call("failures", self.inner.failures(), quiet).await
+    }
+}
+
+#[async_trait]
+impl BulkStore for Wire {
+    async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
+        self.call("bulk operation", self.inner.bulk(id), quiet).await
+    }
+
+    async fn bulks(&self, older_than: BulkId, limit: u32) -> Result<Vec<BulkRecord>, DatabaseError> {
+        self.call("bulk operations", self.inner.bulks(older_than, limit), quiet).await
+    }
+
+    async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError> {
+        self.call("next bulk operation", self.inner.next_bulk(), quiet).await
     }
 }
 

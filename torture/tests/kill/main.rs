@@ -4,6 +4,7 @@
 use workflow_tests::Database;
 
 mod blocked_threads;
+mod bulk;
 mod campaign;
 mod checker;
 mod contention;
@@ -32,6 +33,9 @@ workflow_tests::cases! {
         executor_after_commit,
         park_after_commit,
         step_body,
+    }
+    bulk {
+        a_bulk_cancel_survives_kills_and_counts_each_run_once,
     }
     matrix {
         every_point_survives_a_kill,

@@ -141,6 +141,9 @@ pub(crate) struct Confirm {
     /// Say what would be changed, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Leave what --where finds to the workers, and do not wait for them
+    #[arg(long, alias = "no-wait", requires = "query")]
+    pub(crate) detach: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod audit;
+mod bulk;
 mod counts;
 mod dashboard;
 mod doctor;
@@ -83,6 +84,7 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Events(verb) => events::run(operate, output, verb).await,
         Verb::Workers => workers::list(operate, output).await,
         Verb::Workflows => workflows::list(operate, output).await,
+        Verb::Bulk(verb) => bulk::run(operate, output, verb).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Stats(stats) => statistics::show(operate, output, stats).await,
         Verb::Failures(failures) => failures::list(operate, output, failures).await,

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Action, Done, Operate, OperateError, OperateErrorCode};
+use workflow_sdk::operate::{BulkAction, Done, Operate, OperateError, OperateErrorCode};
 
 use crate::arguments::{Change, RunsVerb, Signal};
 use crate::output::{Output, Rows};
@@ -12,7 +12,7 @@ use crate::selection::select;
 use crate::{Exit, Failure};
 
 use super::order::order;
-use super::payload;
+use super::{bulk, payload};
 
 /// One run with the outcome of its change.
 #[derive(Debug, Serialize)]
@@ -26,32 +26,28 @@ struct Changed {
 
 pub(super) async fn change(operate: &dyn Operate, output: &Output, verb: RunsVerb) -> Result<Exit, Failure> {
     match verb {
-        RunsVerb::Cancel(change) => apply(operate, output, &change, |run| Action::CancelRun { run }).await,
-        RunsVerb::Terminate(change) => apply(operate, output, &change, |run| Action::TerminateRun { run }).await,
-        RunsVerb::Pause(change) => apply(operate, output, &change, |run| Action::PauseRun { run }).await,
-        RunsVerb::Resume(change) => apply(operate, output, &change, |run| Action::ResumeRun { run }).await,
-        RunsVerb::Retry(change) => {
-            apply(operate, output, &change, |run| Action::RetryRun { run, deadline_ms: None }).await
-        }
-        RunsVerb::Delete(change) => apply(operate, output, &change, |run| Action::DeleteRun { run }).await,
+        RunsVerb::Cancel(change) => apply(operate, output, &change, BulkAction::CancelRun).await,
+        RunsVerb::Terminate(change) => apply(operate, output, &change, BulkAction::TerminateRun).await,
+        RunsVerb::Pause(change) => apply(operate, output, &change, BulkAction::PauseRun).await,
+        RunsVerb::Resume(change) => apply(operate, output, &change, BulkAction::ResumeRun).await,
+        RunsVerb::Retry(change) => apply(operate, output, &change, BulkAction::RetryRun { deadline_ms: None }).await,
+        RunsVerb::Delete(change) => apply(operate, output, &change, BulkAction::DeleteRun).await,
         RunsVerb::Signal(Signal { name, payload, key, change }) => {
             let payload = payload::read(&payload)?;
-            let signal = |run| {
-                let (name, payload, key) = (name.clone(), payload.clone(), key.clone());
-                Action::SignalRun { run, name, payload, key }
-            };
-            apply(operate, output, &change, signal).await
+            apply(operate, output, &change, BulkAction::SignalRun { name, payload, key }).await
         }
         _ => Err(Failure::new(Exit::Error, "this verb changes no run")),
     }
 }
 
-async fn apply(
-    operate: &dyn Operate,
-    output: &Output,
-    Change { selected, confirm, author }: &Change,
-    action: impl Fn(RunId) -> Action,
-) -> Result<Exit, Failure> {
+async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: BulkAction) -> Result<Exit, Failure> {
+    let Change { selected, confirm, author } = change;
+    if let Some(query) = &selected.query
+        && !confirm.dry_run
+        && (confirm.detach || bulk::has_worker(operate).await?)
+    {
+        return bulk::start(operate, output, query, action, change).await;
+    }
     let runs = select(operate, selected).await?;
     let is_query = selected.query.is_some();
     if confirm.dry_run {
@@ -63,13 +59,13 @@ async fn apply(
         })?;
         return Ok(Exit::Ok);
     }
-    if is_query && !confirm.yes && !agrees(&runs)? {
+    if is_query && !confirm.yes && !agrees(&count(&runs), runs.is_empty())? {
         return Err(Failure::new(Exit::Usage, format!("{} match, and nothing was changed", count(&runs)))
             .help("add --yes to change them, or --dry-run to see them"));
     }
     let mut changed = Vec::new();
     for run in runs {
-        let outcome = operate.perform(order(action(run), author)).await;
+        let outcome = operate.perform(order(action.on(run), author)).await;
         // A refusal of one run does not end the command; a database that is away does.
         match outcome {
             Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),
@@ -98,14 +94,14 @@ fn count(runs: &[RunId]) -> String {
 }
 
 /// Asks a person, if one is there.
-fn agrees(runs: &[RunId]) -> Result<bool, Failure> {
-    if runs.is_empty() {
+pub(super) fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> {
+    if is_empty {
         return Ok(true);
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
     }
-    write!(io::stderr(), "Change {}? [y/N] ", count(runs))?;
+    write!(io::stderr(), "Change {runs}? [y/N] ")?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::faults::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
 use crate::store::{
-    CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, StartOutcome,
-    Write,
+    BulkWrite, CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd,
+    StartOutcome, Write,
 };
 
 use super::batch::MANY;
@@ -45,58 +45,73 @@ pub(super) async fn run(
 /// Notifies the tasks that wait for ended runs, cancels and items of streams. Due runs are not
 /// announced: a worker that waits for them has a pending claim.
 fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
+    hint(notifier, writes, outcomes);
+    writes.iter().zip(outcomes).for_each(|(write, outcome)| announce_one(notifier, write, outcome));
+}
+
+fn hint(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
     let done = || writes.iter().zip(outcomes).filter(|(_, outcome)| !outcome.changed_nothing()).map(|(write, _)| write);
     // One hint for everything that one commit changed.
     match done()
-        .filter(|write| write.makes_due() || write.ends_runs() || emits(write).is_some() || is_schedule(write))
+        .filter(|write| write.makes_due() || write.ends_runs() || emits(write).is_some() || is_for_workers(write))
         .count()
     {
         0 => {}
         changed => notifier.hint_others(changed),
     }
     notifier.notify_emitted(done().filter_map(emits));
-    for (write, outcome) in writes.iter().zip(outcomes) {
-        match (write.inner(), outcome) {
-            (Write::End(write), Outcome::Applied) => {
-                notifier.notify_ended(write.claim.run_id, || ended_run(write));
-                if let Some(parent) = write.parent_run_id {
-                    notifier.notify_woken(parent);
-                }
+}
+
+fn announce_one(notifier: &Notifier, write: &Write, outcome: &Outcome) {
+    match (write.inner(), outcome) {
+        (Write::End(write), Outcome::Applied) => {
+            notifier.notify_ended(write.claim.run_id, || ended_run(write));
+            if let Some(parent) = write.parent_run_id {
+                notifier.notify_woken(parent);
             }
-            (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => {
-                notifier.notify_woken(signal.run_id);
-            }
-            (Write::Emit(_), Outcome::Emitted(emitted)) => {
-                emitted.woken.iter().for_each(|run| notifier.notify_woken(*run));
-            }
-            (Write::CallSeats(_), Outcome::Called(called)) => called.iter().for_each(|run| notifier.notify_woken(*run)),
-            (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => {
-                notifier.notify_cancel_requested(*run);
-            }
-            // Whatever the outcome is: a commit whose reply was lost may have terminated the run.
-            (Write::Terminate(run), _) => {
-                notifier.notify_terminated(*run);
-                notifier.notify_changed();
-            }
-            // Whatever the outcome is: a commit whose reply was lost may have deleted the run.
-            (Write::Delete(write), Outcome::Deleted(outcome)) if !outcome.changed_nothing() => {
-                notifier.notify_missing(write.run_id);
-            }
-            (Write::Cancel(_), _) => notifier.notify_changed(),
-            (Write::Start(_), Outcome::Started(StartOutcome::Replaced { id })) => {
-                notifier.notify_cancel_requested(*id);
-                notifier.notify_changed();
-            }
-            (Write::Schedule(_), Outcome::Applied | Outcome::Duplicate) => notifier.notify_schedules(),
-            (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => notifier.notify_paused(*run),
-            (Write::Expire { .. }, Outcome::Changed(1..)) => notifier.notify_changed(),
-            _ => {}
         }
+        (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => {
+            notifier.notify_woken(signal.run_id);
+        }
+        (Write::Emit(_), Outcome::Emitted(emitted)) => {
+            emitted.woken.iter().for_each(|run| notifier.notify_woken(*run));
+        }
+        (Write::CallSeats(_), Outcome::Called(called)) => called.iter().for_each(|run| notifier.notify_woken(*run)),
+        (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => {
+            notifier.notify_cancel_requested(*run);
+        }
+        // Whatever the outcome is: a commit whose reply was lost may have terminated the run.
+        (Write::Terminate(run), _) => {
+            notifier.notify_terminated(*run);
+            notifier.notify_changed();
+        }
+        // Whatever the outcome is: a commit whose reply was lost may have deleted the run.
+        (Write::Delete(write), Outcome::Deleted(outcome)) if !outcome.changed_nothing() => {
+            notifier.notify_missing(write.run_id);
+        }
+        (Write::Cancel(_), _) => notifier.notify_changed(),
+        (Write::Start(_), Outcome::Started(StartOutcome::Replaced { id })) => {
+            notifier.notify_cancel_requested(*id);
+            notifier.notify_changed();
+        }
+        (Write::Schedule(_), Outcome::Applied | Outcome::Duplicate) => notifier.notify_schedules(),
+        (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => notifier.notify_paused(*run),
+        (Write::Bulk(write), Outcome::Advanced(outcomes)) => {
+            write.writes().zip(outcomes).for_each(|(write, outcome)| announce_one(notifier, write, outcome));
+        }
+        (Write::Bulk(_), Outcome::Applied | Outcome::Duplicate) => notifier.notify_bulks(),
+        (Write::Expire { .. }, Outcome::Changed(1..)) => notifier.notify_changed(),
+        _ => {}
     }
 }
 
-fn is_schedule(write: &Write) -> bool {
-    matches!(write.inner(), Write::Schedule(_))
+/// Returns `true` if workers look for what the write changes.
+fn is_for_workers(write: &Write) -> bool {
+    match write.inner() {
+        Write::Schedule(_) => true,
+        Write::Bulk(write) => matches!(**write, BulkWrite::Order(_)),
+        _ => false,
+    }
 }
 
 /// Returns the run to whose stream the write appends an item.

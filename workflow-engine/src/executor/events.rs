@@ -20,25 +20,30 @@ impl Reporter {
     /// and counts the runs that it has started.
     pub(super) fn report(&self, completed: &Completed) {
         let Completed { writes, outcomes, duration, .. } = completed;
-        for (write, outcome) in writes.iter().zip(outcomes) {
-            match (write.inner(), outcome) {
-                (Write::Start(run), Outcome::Started(StartOutcome::Created | StartOutcome::Replaced { .. })) => {
-                    self.started(run);
-                }
-                (Write::Schedule(write), Outcome::Applied) => write.starts.iter().for_each(|run| self.started(run)),
-                (Write::Fork(fork), Outcome::Started(StartOutcome::Created)) => self.started(&fork.new),
-                (Write::Attempt(write), Outcome::Applied) => {
-                    if let Effect::Start(child) = &write.effect {
-                        self.started(child);
-                    }
-                    if let Some(event) = Event::of_attempt(write) {
-                        self.observers.event(&event);
-                    }
-                }
-                _ => {}
-            }
-        }
+        writes.iter().zip(outcomes).for_each(|(write, outcome)| self.report_one(write, outcome));
         self.observers.event(&Event::Committed { writes: writes.len(), duration: *duration });
+    }
+
+    fn report_one(&self, write: &Write, outcome: &Outcome) {
+        match (write.inner(), outcome) {
+            (Write::Start(run), Outcome::Started(StartOutcome::Created | StartOutcome::Replaced { .. })) => {
+                self.started(run);
+            }
+            (Write::Schedule(write), Outcome::Applied) => write.starts.iter().for_each(|run| self.started(run)),
+            (Write::Fork(fork), Outcome::Started(StartOutcome::Created)) => self.started(&fork.new),
+            (Write::Attempt(write), Outcome::Applied) => {
+                if let Effect::Start(child) = &write.effect {
+                    self.started(child);
+                }
+                if let Some(event) = Event::of_attempt(write) {
+                    self.observers.event(&event);
+                }
+            }
+            (Write::Bulk(write), Outcome::Advanced(outcomes)) => {
+                write.writes().zip(outcomes).for_each(|(write, outcome)| self.report_one(write, outcome));
+            }
+            _ => {}
+        }
     }
 
     fn started(&self, run: &NewRun) {

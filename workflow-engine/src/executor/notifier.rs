@@ -39,6 +39,7 @@ pub struct Notifier {
     due: Notify,
     changes: watch::Sender<u64>,
     schedules: watch::Sender<u64>,
+    bulks: watch::Sender<u64>,
     cancels: broadcast::Sender<Cancel>,
     wakes: broadcast::Sender<RunId>,
     pauses: broadcast::Sender<RunId>,
@@ -65,6 +66,7 @@ impl Notifier {
             due: Notify::new(),
             changes: watch::Sender::new(0),
             schedules: watch::Sender::new(0),
+            bulks: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
             wakes: broadcast::Sender::new(WAKES),
             pauses: broadcast::Sender::new(CANCELS),
@@ -97,6 +99,12 @@ impl Notifier {
     #[must_use]
     pub fn schedules(&self) -> watch::Receiver<u64> {
         self.schedules.subscribe()
+    }
+
+    /// Counts the changes after which a bulk operation may be due earlier.
+    #[must_use]
+    pub fn bulks(&self) -> watch::Receiver<u64> {
+        self.bulks.subscribe()
     }
 
     /// Receives the runs that this process has canceled while a worker may hold them.
@@ -200,6 +208,11 @@ impl Notifier {
         self.schedules.send_modify(|count| *count += 1);
     }
 
+    /// Notifies that a bulk operation was ordered or stopped.
+    pub(super) fn notify_bulks(&self) {
+        self.bulks.send_modify(|count| *count += 1);
+    }
+
     /// Notifies the readers of these runs' streams.
     pub(super) fn notify_emitted(&self, runs: impl Iterator<Item = RunId>) {
         let mut runs = runs.peekable();
@@ -233,6 +246,7 @@ impl Notifier {
         self.notify_due();
         self.notify_changed();
         self.notify_schedules();
+        self.notify_bulks();
     }
 
     fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<Option<EndedRun>>>>> {

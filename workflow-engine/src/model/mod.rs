@@ -3,6 +3,7 @@
 
 mod audit;
 mod breaker;
+mod bulk;
 mod circuit;
 mod clock;
 mod decision;
@@ -46,6 +47,7 @@ mod wait_note;
 
 pub use audit::{AuditId, AuditRow, NewAudit};
 pub use breaker::{Breaker, InvalidBreaker};
+pub use bulk::{BulkCounts, BulkFailure, BulkId, BulkProgress, BulkRecord, BulkStatus, NewBulk};
 pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
 pub use clock::Clock;
 pub use decision::Decision;

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{AttemptStatus, RunId, StepAttempt, StepKind};
+use super::{AttemptStatus, BulkId, RunId, StepAttempt, StepKind};
 
 /// Converts every payload to its stored form and back: encryption or compression.
 ///
@@ -171,6 +171,12 @@ pub enum PayloadPlace<'a> {
         /// The schedule's name.
         name: &'a str,
     },
+    /// The payload of a bulk operation. It belongs to no run, and the context's `run_id` is nil.
+    /// The signal that each run gets has [`PayloadPlace::Signal`].
+    Bulk {
+        /// The id of the operation.
+        id: BulkId,
+    },
 }
 
 impl<'a> PayloadContext<'a> {
@@ -190,6 +196,12 @@ impl<'a> PayloadContext<'a> {
     #[must_use]
     pub fn of_schedule(name: &'a str) -> Self {
         Self::new(RunId::from(uuid::Uuid::nil()), PayloadPlace::Schedule { name })
+    }
+
+    /// Creates the context of the payload of a bulk operation.
+    #[must_use]
+    pub fn of_bulk(id: BulkId) -> Self {
+        Self::new(RunId::from(uuid::Uuid::nil()), PayloadPlace::Bulk { id })
     }
 
     /// Returns the context for a row of the history with this kind and status.
@@ -228,7 +240,8 @@ impl<'a> PayloadContext<'a> {
             | PayloadPlace::FinalError
             | PayloadPlace::Signal { .. }
             | PayloadPlace::Event { .. }
-            | PayloadPlace::Schedule { .. } => None,
+            | PayloadPlace::Schedule { .. }
+            | PayloadPlace::Bulk { .. } => None,
         }
     }
 
@@ -236,7 +249,7 @@ impl<'a> PayloadContext<'a> {
     /// contexts have different bytes, and the bytes of a context are identical in every release.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let event;
+        let (event, bulk);
         let (tag, text, number): (u8, &str, i64) = match self.place {
             PayloadPlace::Input => (1, "", 0),
             PayloadPlace::Output => (2, "", 0),
@@ -252,6 +265,10 @@ impl<'a> PayloadContext<'a> {
                 (9, &event, 0)
             }
             PayloadPlace::Schedule { name } => (10, name, 0),
+            PayloadPlace::Bulk { id } => {
+                bulk = id.to_string();
+                (11, &bulk, 0)
+            }
         };
         let (kind, status) = self.row.map_or(("", ""), |(kind, status)| (kind.as_str(), status.as_str()));
         // No kind and no status has a NUL byte, and the other part of variable length is last.
@@ -277,6 +294,7 @@ impl fmt::Display for PayloadContext<'_> {
             PayloadPlace::Signal { name } => write!(f, "a signal {name:?} to run {}", self.run_id),
             PayloadPlace::Event { name, key } => write!(f, "an event {name:?} with key {key:?}"),
             PayloadPlace::Schedule { name } => write!(f, "the input of schedule {name:?}"),
+            PayloadPlace::Bulk { id } => write!(f, "the payload of bulk operation {id}"),
         }
     }
 }
@@ -294,7 +312,7 @@ mod tests {
         for key in ["a", "ab", "", "a:1"] {
             places.extend([PayloadPlace::StepOutput { key }, PayloadPlace::StepError { key }]);
             places.push(PayloadPlace::Signal { name: key });
-            places.push(PayloadPlace::Schedule { name: key });
+            places.extend([PayloadPlace::Schedule { name: key }, PayloadPlace::Bulk { id: BulkId::generate() }]);
             places.extend(["a", ""].map(|name| PayloadPlace::Event { name, key }));
             places.extend([1, 2, 97].map(|number| PayloadPlace::Item { key, number }));
         }

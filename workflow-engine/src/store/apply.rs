@@ -5,6 +5,7 @@
 //! what an earlier kind did.
 
 mod audits;
+mod bulks;
 mod cancels;
 mod deletions;
 mod events;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::faults::planted;
 use crate::model::{AttemptStatus, Claim, Effect, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
 
+use self::bulks::Bulks;
 use self::room::Meeting;
 use self::seats::Lines;
 use super::attempt_row::AttemptRow;
@@ -40,9 +42,13 @@ use super::{AttemptWrite, CrashesWrite, ForkWrite, Outcome, PauseOutcome, Resume
 /// The first error of the target, or [`MissingOutcome`] if the target left a write without an
 /// answer. The transaction must then be rolled back.
 pub async fn apply<T: BatchTarget>(target: &mut T, writes: &[Write]) -> Result<Vec<Outcome>, T::Error> {
-    let writes = SortedBatch::of(writes);
-    let locks = Locks::of(&writes);
-    apply_with(target, writes, locks, true).await
+    let mut bulks = Bulks::open(target, writes).await?;
+    let sorted = SortedBatch::with(writes, bulks.writes());
+    let locks = Locks::of(&sorted);
+    let mut outcomes = Outcomes::of(sorted.all.len());
+    bulks.set_outcomes(&mut outcomes);
+    let outcomes = apply_with(target, sorted, locks, outcomes, true).await?;
+    bulks.close(target, outcomes, writes.len()).await
 }
 
 /// Applies one write in a transaction of the application, and returns its outcome.
@@ -55,7 +61,8 @@ pub async fn apply<T: BatchTarget>(target: &mut T, writes: &[Write]) -> Result<V
 pub async fn apply_within<T: BatchTarget>(target: &mut T, write: &Write) -> Result<Outcome, T::Error> {
     let writes = SortedBatch::of(std::slice::from_ref(write));
     let locks = Locks::of(&writes).without_families();
-    let outcome = apply_with(target, writes, locks, false).await?.pop();
+    let outcomes = Outcomes::of(1);
+    let outcome = apply_with(target, writes, locks, outcomes, false).await?.pop();
     outcome.ok_or_else(|| MissingOutcome { index: 0, writes: 1 }.into())
 }
 
@@ -64,9 +71,9 @@ async fn apply_with<T: BatchTarget>(
     target: &mut T,
     writes: SortedBatch<'_>,
     mut locks: Locks,
+    outcomes: Outcomes,
     counts: bool,
 ) -> Result<Vec<Outcome>, T::Error> {
-    let outcomes = Outcomes::of(writes.all);
     let mut batch = OpenBatch { target, writes, outcomes, ended: Ended::default(), counts };
     batch.write_queues().await?;
     batch.write_limits().await?;

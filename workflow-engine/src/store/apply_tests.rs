@@ -6,19 +6,20 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{
-    AskedSeat, AttemptRow, AttemptWrite, AuditedWrite, BatchTarget, Bounds, CancelOutcome, ClaimRequest, Claimed,
-    ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedInLane,
-    EndedTurn, Fence, ForkWrite, FoundRun, FoundSingle, GateTurn, InsertedAudit, LimitWrite, LockedEvents, LockedGate,
-    LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd,
-    RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StatisticsScan, StatisticsTarget,
-    StatisticsWrite, StepOf, WaitingPlace, Write, apply, apply_within,
+    AskedSeat, AttemptRow, AttemptWrite, AuditedWrite, BatchTarget, Bounds, BulkChunk, BulkClaim, BulkTarget,
+    BulkWrite, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite,
+    DeletedRun, DueRuns, Emitted, EndWrite, EndedInLane, EndedTurn, Fence, ForkWrite, FoundRun, FoundSingle, GateTurn,
+    InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite,
+    QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch,
+    StartOutcome, StatisticsScan, StatisticsTarget, StatisticsWrite, StepOf, Target, WaitingPlace, Write, apply,
+    apply_within,
 };
 use crate::model::{
-    AcceptedSignal, AttemptStatus, AuditId, Claim, Effect, ErrorKind, EventName, EventWait, FailureRow, KeyReuse, Lane,
-    LeftWait, LimitChange, LimitRecord, LimitRule, MovedRun, NewAudit, NewEmission, NewRun, NewSignal, NewSingle,
-    Parent, QueueChange, QueueLimits, Rate, RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey,
-    SingleUntil, StartTime, StatisticsRow, StatisticsSpan, StepAttempt, StepKind, StoredError, StoredSchedule,
-    Timestamp, WhenTaken, WorkerId,
+    AcceptedSignal, AttemptStatus, AuditId, BulkCounts, BulkId, BulkProgress, BulkRecord, BulkStatus, Claim, Effect,
+    ErrorKind, EventName, EventWait, FailureRow, KeyReuse, Lane, LeftWait, LimitChange, LimitRecord, LimitRule,
+    MovedRun, NewAudit, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, Parent, QueueChange, QueueLimits, Rate,
+    RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StatisticsRow,
+    StatisticsSpan, StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -36,6 +37,8 @@ struct Recorder {
     ended: Vec<RunId>,
     /// The runs that the database does not have.
     unknown: Vec<RunId>,
+    /// The bulk operations.
+    bulks: BTreeMap<BulkId, BulkRecord>,
 }
 
 impl Recorder {
@@ -45,9 +48,11 @@ impl Recorder {
     }
 }
 
-impl StatisticsTarget for Recorder {
+impl Target for Recorder {
     type Error = MissingOutcome;
+}
 
+impl StatisticsTarget for Recorder {
     async fn find_ended(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<EndedInLane>, MissingOutcome> {
         let ended = |version: &str, failed, canceled| EndedInLane {
             lane: Lane { version: version.into(), ..run("checkout").lane },
@@ -109,9 +114,32 @@ fn counted(span: StatisticsSpan, minute: i64) -> StatisticsRow {
     }
 }
 
-impl BatchTarget for Recorder {
-    type Error = MissingOutcome;
+impl BulkTarget for Recorder {
+    async fn lock_bulks(
+        &mut self,
+        ids: &BTreeSet<BulkId>,
+    ) -> Result<(Timestamp, HashMap<BulkId, BulkRecord>), MissingOutcome> {
+        let rows = ids.iter().filter_map(|id| Some((*id, self.bulks.get(id)?.clone()))).collect();
+        self.note(format!("lock {} bulk operations", ids.len()), (Timestamp::from_micros(5), rows))
+    }
 
+    async fn find_due_bulk(&mut self) -> Result<Option<BulkRecord>, MissingOutcome> {
+        let due = self.bulks.values().next().cloned();
+        self.note("find a due bulk operation", due)
+    }
+
+    async fn insert_bulk(&mut self, row: &BulkRecord) -> Result<(), MissingOutcome> {
+        self.bulks.insert(row.order.id, row.clone());
+        self.note("insert a bulk operation", ())
+    }
+
+    async fn update_bulk(&mut self, id: BulkId, progress: &BulkProgress) -> Result<(), MissingOutcome> {
+        self.bulks.get_mut(&id).into_iter().for_each(|row| row.progress = progress.clone());
+        self.note("move a bulk operation", ())
+    }
+}
+
+impl BatchTarget for Recorder {
     async fn write_limits(&mut self, writes: &[&LimitWrite]) -> Result<(), MissingOutcome> {
         self.note(format!("write {} limits", writes.len()), ())
     }
@@ -883,4 +911,76 @@ fn audit_rows_come_last_and_only_of_writes_that_change_something() {
     target.calls.clear();
     apply_to(&mut target, &[audited("signal", signal(unknown)), Write::Cancel(RunId::generate())]).unwrap();
     assert!(!target.calls.iter().any(|call| call.contains("audit")), "{:?}", target.calls);
+}
+
+/// A target with one bulk operation, which a worker has claimed once.
+fn with_bulk() -> (Recorder, BulkRecord) {
+    let order = NewBulk {
+        id: BulkId::generate(),
+        verb: "run.cancel".into(),
+        query: String::new(),
+        action: "{}".into(),
+        payload: None,
+        actor: None,
+        reason: None,
+        upto: RunId::generate(),
+        matched: Some(2),
+    };
+    let mut row = BulkRecord::new(order, Timestamp::from_micros(1));
+    row.progress.epoch = 1;
+    (Recorder { bulks: BTreeMap::from([(row.order.id, row.clone())]), ..Recorder::default() }, row)
+}
+
+fn chunk(row: &BulkRecord, epoch: i64, cursor: RunId, runs: &[RunId]) -> Write {
+    let writes = runs.iter().map(|run| (*run, audited("cancel", Write::Cancel(*run)))).collect();
+    let (claim, seen) = (BulkClaim { id: row.order.id, epoch }, row.progress.cursor);
+    let known = BulkCounts { skipped: 1, ..BulkCounts::default() };
+    let lease = Duration::from_micros(10);
+    let chunk = BulkChunk { claim, seen, cursor, writes, known, is_last: false, lease };
+    Write::Bulk(Box::new(BulkWrite::Advance(chunk)))
+}
+
+#[test]
+fn the_writes_of_a_chunk_are_applied_with_the_others_and_move_the_operation_once() {
+    let (mut target, row) = with_bulk();
+    let runs = [RunId::generate(), RunId::generate()];
+    let advance = chunk(&row, 1, RunId::FIRST, &runs);
+    let outcomes = apply_to(&mut target, &[Write::Cancel(RunId::generate()), advance.clone()]).unwrap();
+    assert!(matches!(&outcomes[..], [Outcome::Canceled(_), Outcome::Advanced(of)] if of.len() == 2), "{outcomes:?}");
+    assert_eq!(target.calls[0], "lock 1 bulk operations");
+    assert_eq!(target.calls.last().unwrap(), "move a bulk operation");
+    assert_eq!(target.calls.iter().filter(|call| call.starts_with("cancel")).count(), 1, "{:?}", target.calls);
+    let progress = target.bulks[&row.order.id].progress.clone();
+    assert_eq!((progress.done, progress.skipped, progress.failed, progress.cursor), (2, 1, 0, RunId::FIRST));
+    assert_eq!(progress.available_at, Timestamp::from_micros(15));
+    target.calls.clear();
+    let again = apply_to(&mut target, &[advance]).unwrap();
+    assert!(matches!(&again[..], [Outcome::Duplicate]), "{again:?}");
+    assert!(!target.calls.iter().any(|call| call.starts_with("cancel")), "{:?}", target.calls);
+    assert_eq!(target.bulks[&row.order.id].progress, progress);
+}
+
+#[test]
+fn a_chunk_of_a_lost_claim_or_a_stopped_operation_changes_nothing() {
+    let run = [RunId::generate()];
+    let (mut target, row) = with_bulk();
+    let stop = Write::Bulk(Box::new(BulkWrite::Stop(row.order.id)));
+    let stale = chunk(&row, 0, RunId::FIRST, &run);
+    let outcomes = apply_to(&mut target, &[stale]).unwrap();
+    assert!(matches!(&outcomes[..], [Outcome::Lost]), "{outcomes:?}");
+    // The stop comes first, wherever it stands in the batch.
+    let outcomes = apply_to(&mut target, &[chunk(&row, 1, RunId::FIRST, &run), stop.clone()]).unwrap();
+    assert!(matches!(&outcomes[..], [Outcome::Lost, Outcome::Applied]), "{outcomes:?}");
+    assert_eq!(target.bulks[&row.order.id].progress.status, BulkStatus::Stopped);
+    let (mut target, row) = with_bulk();
+    let worker = WorkerId::generate();
+    let claim = Write::Bulk(Box::new(BulkWrite::Claim { worker, lease: Duration::from_micros(7) }));
+    let outcomes = apply_to(&mut target, &[chunk(&row, 1, RunId::FIRST, &run), claim]).unwrap();
+    assert!(matches!(&outcomes[..], [Outcome::Lost, Outcome::BulkClaimed(Some(_))]), "{outcomes:?}");
+    assert_eq!(target.bulks[&row.order.id].progress.epoch, 2);
+    assert!(!target.calls.iter().any(|call| call.starts_with("cancel")), "{:?}", target.calls);
+    let (mut target, row) = with_bulk();
+    let twice = [chunk(&row, 1, RunId::FIRST, &run), chunk(&row, 1, RunId::FIRST, &run)];
+    let outcomes = apply_to(&mut target, &twice).unwrap();
+    assert!(matches!(&outcomes[..], [Outcome::Advanced(_), Outcome::Duplicate]), "{outcomes:?}");
 }

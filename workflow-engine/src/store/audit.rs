@@ -49,6 +49,7 @@ pub(super) fn audited_outcome(write: &Write, outcome: &Outcome) -> Option<String
         Outcome::SourceMissing | Outcome::LimitUndeclared | Outcome::SeatWaits { .. } => return None,
         // Only workers send these writes.
         Outcome::Called(_) | Outcome::Claimed(_) | Outcome::Changed(_) => return None,
+        Outcome::BulkClaimed(_) | Outcome::Advanced(_) => return None,
     };
     Some(word.into())
 }

@@ -9,12 +9,14 @@ use crate::model::{
 
 use super::attempt_row::AttemptRow;
 use super::audit::InsertedAudit;
+use super::bulk_target::BulkTarget;
 use super::deletion::{DeletedRun, FoundRun};
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
 use super::line_rate::ReadRates;
 use super::locks::{LockedEvents, Locks, RunState};
+use super::outcomes::MissingOutcome;
 use super::room::{Bounds, WaitingPlace};
 use super::seat_line::{AskedSeat, SeatRow};
 use super::single::{FoundSingle, SingleRun};
@@ -24,6 +26,12 @@ use super::{
     ParkWrite, QueueWrite, RetryWrite, ReviveWrite, StartOutcome,
 };
 
+/// An open transaction of a database.
+pub trait Target: Send {
+    /// An error of the database.
+    type Error: From<MissingOutcome>;
+}
+
 /// An open transaction to which [`apply`](super::apply()) applies a batch.
 ///
 /// A target stores and reports facts; it decides nothing about other writes. `apply` calls each
@@ -32,7 +40,7 @@ use super::{
 ///
 /// # Errors
 /// Each method returns the errors of the database. After one, the transaction is rolled back.
-pub trait BatchTarget: StatisticsTarget {
+pub trait BatchTarget: BulkTarget + StatisticsTarget {
     /// Changes the records of queues, in the order of their names.
     fn write_queues(&mut self, writes: &[&QueueWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 

@@ -5,6 +5,8 @@
 //! directions together with its run and step. No write can bypass it: `Write` is matched without a
 //! wildcard.
 
+mod bulk;
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -98,6 +100,7 @@ impl CodedStore {
                 let write = Box::pin(self.encode(&audited.write)).await?.into_owned();
                 Ok(Cow::Owned(Write::Audited(Box::new(AuditedWrite { write, order: audited.order.clone() }))))
             }
+            Write::Bulk(write) => Ok(Cow::Owned(Write::Bulk(Box::new(self.encode_bulk(write).await?)))),
             write => self.coding.encode_write(write),
         }
     }
@@ -379,6 +382,7 @@ fn decode_outcomes(coding: &Coding, mut outcomes: Vec<Outcome>) -> Vec<Outcome> 
                 let place = PayloadPlace::Signal { name: &first.name };
                 coding.show(&PayloadContext::new(first.run_id, place), &mut first.payload);
             }
+            Outcome::BulkClaimed(row) => row.iter_mut().for_each(|row| coding.show_bulk(row)),
             Outcome::Claimed(claimed) => claimed.runs.iter_mut().for_each(|run| show_claimed(coding, run)),
             _ => {}
         }

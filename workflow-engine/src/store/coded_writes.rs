@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::model::{
-    Effect, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace, StoredSchedule, WhenTaken,
+    BulkRecord, Effect, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace,
+    StoredSchedule, WhenTaken,
 };
 
 use super::coded_statistics::without_messages;
@@ -84,7 +85,7 @@ impl Coding {
     }
 
     /// Returns a write in its stored form, except a fork, whose history has to be read first, and
-    /// an audited write, which may be one.
+    /// an audited write or a chunk, which may have one.
     pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         Ok(Cow::Owned(match write {
             Write::Schedule(write) => Write::Schedule(Box::new(self.encode_schedule(write)?)),
@@ -110,8 +111,8 @@ impl Coding {
                 Write::Continue(ContinueWrite { claim: *claim, input })
             }
             Write::Statistics(write) => Write::Statistics(Box::new(without_messages(write))),
-            // These writes carry no payload, except the fork and the write within an audited one,
-            // which are not encoded here.
+            // These writes carry no payload, except forks and the writes within others, which are
+            // not encoded here.
             Write::Fork(_)
             | Write::Revive(_)
             | Write::Pause(_)
@@ -125,9 +126,25 @@ impl Coding {
             | Write::Terminate(_)
             | Write::Delete(_)
             | Write::Expire { .. }
+            | Write::Bulk(_)
             | Write::Audited(_)
             | Write::Claim(_) => return Ok(Cow::Borrowed(write)),
         }))
+    }
+
+    /// Returns a bulk operation in its stored form.
+    pub(super) fn encode_bulk(&self, order: &NewBulk) -> Result<NewBulk, DatabaseError> {
+        let context = PayloadContext::of_bulk(order.id);
+        let payload = order.payload.as_ref().map(|payload| self.encode(&context, payload)).transpose()?;
+        Ok(NewBulk { payload, ..order.clone() })
+    }
+
+    /// Decodes the payload of a bulk operation, or replaces it by the reason why it cannot be
+    /// decoded.
+    pub(super) fn show_bulk(&self, row: &mut BulkRecord) {
+        if let Some(payload) = &mut row.order.payload {
+            self.show(&PayloadContext::of_bulk(row.order.id), payload);
+        }
     }
 
     /// Decodes the input of a schedule, or replaces it by the reason why it cannot be decoded.

@@ -67,12 +67,12 @@ impl Fence {
 
 /// Returns what a batch asks the fence, because of its claims, its signals and the sources of its
 /// forks.
-pub(super) fn asked_by(writes: &[Write]) -> Asked {
+pub(super) fn asked_by<'w>(writes: impl IntoIterator<Item = &'w Write>) -> Asked {
     asked_by_unless(writes, |_| false)
 }
 
 /// Returns what a batch asks the fence, without the claims that are `known` to hold.
-pub fn asked_by_unless(writes: &[Write], known: impl Fn(Claim) -> bool) -> Asked {
+pub fn asked_by_unless<'w>(writes: impl IntoIterator<Item = &'w Write>, known: impl Fn(Claim) -> bool) -> Asked {
     let mut asked = Asked::new();
     for write in writes {
         if let Some(claim) = write.fenced_by().filter(|claim| !known(*claim)) {

@@ -54,7 +54,7 @@ impl Locks {
         let deleted = || batch.deletions.writes().iter().map(|write| write.run_id);
         let with_children = ends.filter(|write| write.has_children).map(|write| write.claim.run_id);
         Self {
-            claims: asked_by(batch.all),
+            claims: asked_by(batch.all.iter().copied()),
             changed: changed_by(batch).chain(canceled()).chain(deleted()).collect(),
             with_children: with_children.chain(canceled()).collect(),
             parents_unknown: canceled().chain(deleted()).collect(),
@@ -96,7 +96,7 @@ impl Locks {
 fn changed_by(batch: &SortedBatch<'_>) -> impl Iterator<Item = RunId> {
     let is_only_recorded =
         |write: &&Write| matches!(write, Write::Attempt(write) if matches!(write.effect, Effect::None));
-    let claimed = batch.all.iter().filter(move |write| !is_only_recorded(write)).filter_map(Write::fenced_by);
+    let claimed = batch.all.iter().copied().filter(move |write| !is_only_recorded(write)).filter_map(Write::fenced_by);
     let parents = batch.ends.writes().iter().filter_map(|write| write.parent_run_id);
     let signaled = batch.signals.writes().iter().map(|signal| signal.run_id);
     let forked = batch.forks.writes().iter().flat_map(|write| [Some(write.new.id), write.copied_source()]);

@@ -24,6 +24,8 @@ mod approval;
 mod attempt_row;
 mod audit;
 mod batch_target;
+mod bulk;
+mod bulk_target;
 mod cascade;
 mod coded;
 mod coded_statistics;
@@ -71,7 +73,9 @@ pub use apply::{apply, apply_within};
 pub use approval::WaitingApproval;
 pub use attempt_row::AttemptRow;
 pub use audit::{AuditList, AuditedWrite, InsertedAudit, ListedAudits};
-pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
+pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf, Target};
+pub use bulk::{BulkChunk, BulkClaim, BulkStore, BulkWrite};
+pub use bulk_target::BulkTarget;
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
@@ -117,16 +121,17 @@ pub use write::{
 
 /// A database that stores runs.
 #[async_trait]
-pub trait Store: StatisticsStore + fmt::Debug + 'static {
+pub trait Store: BulkStore + StatisticsStore + fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and returns the outcome of each, in their
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
     ///
-    /// Order within the batch: queues, limits, schedules, starts, forks, step attempts with their
-    /// effects, crashes, signals, emissions, ends, parks, continues, retries, revivals, pauses,
-    /// resumes, releases of unknown claims, starts with a single key, cancels, terminations,
-    /// expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run id. A
-    /// [`Write::Audited`] has the place of the write in it.
+    /// Order within the batch: bulk operations, queues, limits, schedules, starts, forks, step
+    /// attempts with their effects, crashes, signals, emissions, ends, parks, continues, retries,
+    /// revivals, pauses, resumes, releases of unknown claims, starts with a single key, cancels,
+    /// terminations, expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run
+    /// id. A [`Write::Audited`] has the place of the write in it, and each write of a chunk of a
+    /// bulk operation has its own.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
     /// Applying a batch again after a commit whose reply was lost is safe.

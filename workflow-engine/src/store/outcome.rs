@@ -1,4 +1,4 @@
-use crate::model::{Claim, FullQueue, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp};
+use crate::model::{BulkRecord, Claim, FullQueue, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp};
 
 use super::{DatabaseError, DeleteOutcome};
 
@@ -75,6 +75,11 @@ pub enum Outcome {
     /// The outcome of [`Write::ReleaseUnknown`](super::Write::ReleaseUnknown) and
     /// [`Write::Expire`](super::Write::Expire): the number of changed runs.
     Changed(u64),
+    /// The outcome of [`BulkWrite::Claim`](super::BulkWrite): the operation; `None` if none is due.
+    BulkClaimed(Option<Box<BulkRecord>>),
+    /// The outcome of [`BulkWrite::Advance`](super::BulkWrite): that of each write of the chunk, in
+    /// their order.
+    Advanced(Vec<Self>),
 }
 
 impl Outcome {
@@ -93,6 +98,8 @@ impl Outcome {
             Self::Started(StartOutcome::Held { .. }) => true,
             Self::LimitUndeclared => true,
             Self::Called(runs) => runs.is_empty(),
+            Self::BulkClaimed(_) => true,
+            Self::Advanced(outcomes) => outcomes.iter().all(Self::changed_nothing),
             Self::Deleted(outcome) => outcome.changed_nothing(),
             // An existing row may come from a commit whose reply was lost.
             Self::SeatWaits { .. } => false,
@@ -129,6 +136,8 @@ impl Outcome {
             Self::Resumed(_) => "resumed",
             Self::Claimed(_) => "claimed",
             Self::Changed(_) => "changed",
+            Self::BulkClaimed(_) => "bulk claimed",
+            Self::Advanced(_) => "advanced",
         }
     }
 }

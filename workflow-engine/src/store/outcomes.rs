@@ -1,4 +1,4 @@
-use super::{DatabaseError, DatabaseErrorKind, Outcome, Write};
+use super::{DatabaseError, DatabaseErrorKind, Outcome};
 
 /// The outcomes of a batch while it is applied, by the indexes of its writes.
 #[derive(Debug)]
@@ -15,10 +15,10 @@ pub struct MissingOutcome {
 }
 
 impl Outcomes {
-    /// Returns no outcomes yet, with a place for that of each write.
+    /// Returns no outcomes yet, with a place for that of each of so many writes.
     #[must_use]
-    pub fn of(writes: &[Write]) -> Self {
-        Self(writes.iter().map(|_| None).collect())
+    pub fn of(writes: usize) -> Self {
+        Self((0..writes).map(|_| None).collect())
     }
 
     /// Sets the outcome of the write at this index.

@@ -12,7 +12,7 @@ use super::{
 #[derive(Debug, Default)]
 pub struct SortedBatch<'w> {
     /// All writes, in their order.
-    pub all: &'w [Write],
+    pub all: Vec<&'w Write>,
     /// Of [`Write::Queue`].
     pub queues: Indexed<&'w QueueWrite>,
     /// Of [`Write::Limit`].
@@ -71,8 +71,14 @@ impl<'w> SortedBatch<'w> {
     /// Sorts the writes. Within a kind they keep their order.
     #[must_use]
     pub fn of(writes: &'w [Write]) -> Self {
-        let mut batch = Self { all: writes, ..Self::default() };
-        for (index, write) in writes.iter().enumerate() {
+        Self::with(writes, std::iter::empty())
+    }
+
+    /// Sorts the writes, and those of the chunks of bulk operations, which stand behind them.
+    pub(super) fn with(writes: &'w [Write], chunks: impl Iterator<Item = &'w Write>) -> Self {
+        let all: Vec<&'w Write> = writes.iter().chain(chunks).collect();
+        let mut batch = Self::default();
+        for (index, write) in all.iter().copied().enumerate() {
             if let Write::Audited(audited) = write {
                 batch.audits.push(index, &audited.order);
             }
@@ -102,11 +108,11 @@ impl<'w> SortedBatch<'w> {
                 Write::CallSeats(line) => batch.calls.push(index, line),
                 Write::Claim(request) => batch.claims.push(index, request),
                 Write::Statistics(write) => batch.statistics.push(index, write),
-                // The write inside is another one.
-                Write::Audited(_) => {}
+                // The write inside is another one, and chunks stand behind all writes.
+                Write::Audited(_) | Write::Bulk(_) => {}
             }
         }
-        batch
+        Self { all, ..batch }
     }
 }
 

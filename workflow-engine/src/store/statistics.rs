@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::DatabaseError;
-use super::outcomes::MissingOutcome;
+use super::batch_target::Target;
 
 /// How many groups of failures a database keeps. Those whose last failure is the oldest go.
 pub const MOST_FAILURE_GROUPS: u32 = 1000;
@@ -102,10 +102,7 @@ impl EndedInLane {
 }
 
 /// An open transaction, as far as it counts runs: see [`BatchTarget`](super::BatchTarget).
-pub trait StatisticsTarget: Send {
-    /// An error of the database.
-    type Error: From<MissingOutcome>;
-
+pub trait StatisticsTarget: Target {
     /// Returns how many of these runs, which have ended, were in which lane, in any order.
     fn find_ended(
         &mut self,

@@ -5,7 +5,7 @@ use crate::model::{
     StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-use super::{AuditedWrite, DeleteWrite, ScheduleWrite, StatisticsWrite};
+use super::{AuditedWrite, BulkWrite, DeleteWrite, ScheduleWrite, StatisticsWrite};
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
@@ -73,6 +73,8 @@ pub enum Write {
     /// claimed ahead of older due runs, but only if the claim has spare capacity. While claims keep
     /// coming back full, a run that became due late may be skipped for at most 500 ms.
     Claim(ClaimRequest),
+    /// Change a bulk operation, or the runs of its next chunk.
+    Bulk(Box<BulkWrite>),
     /// A write that leaves an audit row.
     Audited(Box<AuditedWrite>),
     /// Count runs, or fold old counts.
@@ -112,14 +114,14 @@ impl Write {
             Self::Schedule(_) | Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Emit(_) => None,
             Self::Revive(_) | Self::Pause(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
-            Self::Delete(_) | Self::Statistics(_) => None,
+            Self::Delete(_) | Self::Bulk(_) | Self::Statistics(_) => None,
             Self::Audited(audited) => audited.write.fenced_by(),
             Self::Expire { .. } | Self::Claim(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => None,
         }
     }
 
-    /// Returns the runs that the write starts: itself, as a fork, as a child of its run, or for a
-    /// schedule.
+    /// Returns the runs that the write starts: itself, as a fork, as a child of its run, for a
+    /// schedule, or as the forks of a chunk.
     pub fn new_runs(&self) -> impl Iterator<Item = &NewRun> {
         let (one, many): (Option<&NewRun>, &[NewRun]) = match self.inner() {
             Self::Start(run) => (Some(run), &[]),
@@ -128,7 +130,7 @@ impl Write {
             Self::Schedule(write) => (None, &write.starts),
             _ => (None, &[]),
         };
-        one.into_iter().chain(many)
+        one.into_iter().chain(many).chain(self.forks_of_chunk())
     }
 
     /// Returns about how many bytes of payload the write carries.
@@ -157,6 +159,7 @@ impl Write {
             },
             Self::Continue(write) => write.input.len(),
             Self::Audited(audited) => audited.write.payload_bytes(),
+            Self::Bulk(_) => self.chunk().map(Self::payload_bytes).sum(),
             Self::Fork(write) => write.new.input.len(),
             Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) | Self::Park(_) | Self::Crashes(_) => 0,
             Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) | Self::Delete(_) => 0,
@@ -190,6 +193,7 @@ impl Write {
             Self::Schedule(write) => !write.starts.is_empty(),
             Self::End(write) => write.has_family(),
             Self::Audited(audited) => audited.write.makes_due(),
+            Self::Bulk(_) => self.chunk().any(Self::makes_due),
             Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Delete(_) => false,
             Self::Statistics(_) | Self::Claim(_) => false,
         }
@@ -202,6 +206,7 @@ impl Write {
             Self::End(_) | Self::Cancel(_) | Self::Terminate(_) | Self::Expire { .. } => true,
             Self::Start(run) => run.may_replace(),
             Self::Audited(audited) => audited.write.ends_runs(),
+            Self::Bulk(_) => self.chunk().any(Self::ends_runs),
             Self::Schedule(_)
             | Self::Attempt(_)
             | Self::Signal(_)

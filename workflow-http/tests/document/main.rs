@@ -41,6 +41,10 @@ fn schemas() -> Value {
     add::<operate::SchedulePage>(&mut schemas);
     add::<operate::ApprovalPage>(&mut schemas);
     add::<operate::AuditPage>(&mut schemas);
+    add::<operate::StartBulk>(&mut schemas);
+    add::<operate::BulkPage>(&mut schemas);
+    add::<operate::BulkPreview>(&mut schemas);
+    add::<operate::BulkView>(&mut schemas);
     add::<operate::StatsPage>(&mut schemas);
     add::<operate::FailurePage>(&mut schemas);
     let mut schemas = serde_json::to_value(schemas).unwrap();
@@ -72,7 +76,7 @@ fn bodies() -> serde_json::Map<String, Value> {
                           "detail": text(), "help": text(), "query": query });
     let problem = json!({ "type": "object", "properties": problem, "description": "A problem of RFC 9457",
                           "required": ["type", "title", "status", "code", "detail", "help"] });
-    let bodies = json!({ "NewFork": body(fork, &[]), "NewSignal": body(signal, &["name", "payload"]),
+    let bodies = json!({ "NewFork": body(fork, &[]), "NewPreview": body(json!({ "query": text() }), &["query"]), "NewSignal": body(signal, &["name", "payload"]),
                          "Decision": body(decision, &["approve"]), "Problem": problem });
     bodies.as_object().cloned().unwrap_or_default()
 }

@@ -41,7 +41,7 @@ fn wait() -> Value {
 fn operation(method: &'static str, path: &'static str, id: &str, summary: &str) -> Operation {
     let places = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let in_path = places.map(|name| match name {
-        "run" => parameter("path", name, json!({ "type": "string", "format": "uuid" })),
+        "run" | "bulk" => parameter("path", name, json!({ "type": "string", "format": "uuid" })),
         "change" => one_of("path", name, &["cancel", "terminate", "pause", "resume", "retry"]),
         _ => parameter("path", name, json!({ "type": "string" })),
     });
@@ -139,6 +139,19 @@ fn operations() -> Vec<Operation> {
             .changes(),
         post("/runs/{run}/{change}", "changeRun", "Changes a run").asks([reason()]).changes(),
         post("/orders", "perform", "Performs any order").takes("Order").changes(),
+        get("/bulk", "listBulks", "Lists bulk operations, the newest first")
+            .asks([cursor(), limit(1_000)])
+            .reads("BulkPage"),
+        post("/bulk", "startBulk", "Orders a bulk operation").takes("StartBulk").answers(
+            202,
+            "The operation was ordered",
+            reference("Done"),
+        ),
+        post("/bulk/preview", "previewBulk", "Counts the runs that a bulk operation would change")
+            .takes("NewPreview")
+            .reads("BulkPreview"),
+        get("/bulk/{bulk}", "readBulk", "Reads a bulk operation").reads("BulkView"),
+        post("/bulk/{bulk}/stop", "stopBulk", "Stops a bulk operation").changes(),
         get("/counts", "readCounts", "Counts runs by state").reads("Counts"),
         get("/queues", "listQueues", "Lists queues").answers(200, "The queues", list_of("QueueView")),
         get("/queues/{queue}/gates", "listGates", "Lists the gates of a queue")

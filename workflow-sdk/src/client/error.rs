@@ -350,7 +350,7 @@ pub enum ClientError {
 
 impl ClientError {
     /// Turns a refusal, or an outcome that does not belong to the write, into an error.
-    pub(super) fn unexpected(outcome: Outcome) -> Self {
+    pub(crate) fn unexpected(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Refused(error) => error.into(),
             Outcome::QueueFull(full) => full.into(),

@@ -144,7 +144,7 @@ impl<O> Fork<O> {
         }
     }
 
-    async fn write(self) -> Result<ForkWrite, ClientError> {
+    pub(crate) async fn write(self) -> Result<ForkWrite, ClientError> {
         let input = self.input.transpose()?;
         if let Some(key) = &self.key {
             check_name(NameSubject::Key, key)?;

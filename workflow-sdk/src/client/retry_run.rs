@@ -59,7 +59,7 @@ impl<O> RetryRun<O> {
         Err(DatabaseError::new(DatabaseErrorKind::Busy, "try a failed run again", changing).into())
     }
 
-    async fn write(&self) -> Result<ReviveWrite, ClientError> {
+    pub(crate) async fn write(&self) -> Result<ReviveWrite, ClientError> {
         let run_id = self.run_id;
         let run = self.client.run(run_id).await?;
         if run.status != RunStatus::Failed {

@@ -65,7 +65,7 @@ impl SendSignal {
         answer(run_id, limit, commit_within(&client, transaction, &Write::Signal(signal)).await?)
     }
 
-    fn checked(self) -> Result<(Client, NewSignal), ClientError> {
+    pub(crate) fn checked(self) -> Result<(Client, NewSignal), ClientError> {
         let signal = self.signal?;
         check_name(NameSubject::Signal, &signal.name)?;
         if let SignalKey::Given(key) = &signal.key {

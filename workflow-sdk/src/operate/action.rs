@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use workflow_engine::model::{LimitRule, Priority, QueueLimits, RunId, Timestamp};
+use workflow_engine::model::{BulkId, LimitRule, Priority, QueueLimits, RunId, Timestamp};
 
-use super::{Payload, Role};
+use super::{Payload, Role, StartBulk};
 
 /// The change that an order makes: see [`Operate::perform`](super::Operate::perform).
 ///
@@ -157,6 +157,13 @@ pub enum Action {
         /// The value.
         payload: Payload,
     },
+    /// Does one action to every run that a query finds, in the background.
+    StartBulk(Box<StartBulk>),
+    /// Ends a bulk operation before it has dealt with all runs.
+    StopBulk {
+        /// The operation.
+        bulk: BulkId,
+    },
 }
 
 /// Starts a run: see [`Client::start_by_name`](crate::Client::start_by_name).
@@ -279,11 +286,13 @@ impl Action {
             Self::DeleteSchedule { .. } => "schedule.delete",
             Self::RevertSchedule { .. } => "schedule.revert",
             Self::EmitEvent { .. } => "event.emit",
+            Self::StartBulk(_) => "bulk.start",
+            Self::StopBulk { .. } => "bulk.stop",
         }
     }
 
     /// Returns the target of the audit row: `run:ID`, `queue:NAME`, `gate:QUEUE/GATE`,
-    /// `limit:NAME`, `schedule:NAME`, `event:NAME/KEY`, and `workflow:NAME` for a start.
+    /// `limit:NAME`, `schedule:NAME`, `event:NAME/KEY`, `bulk:ID`, and `workflow:NAME` for a start.
     #[must_use]
     pub fn target(&self) -> String {
         match self {
@@ -309,6 +318,8 @@ impl Action {
             | Self::DeleteSchedule { schedule }
             | Self::RevertSchedule { schedule } => format!("schedule:{schedule}"),
             Self::EmitEvent { name, key, .. } => format!("event:{name}/{key}"),
+            Self::StartBulk(start) => start.id.map_or_else(|| "bulk:new".into(), |id| format!("bulk:{id}")),
+            Self::StopBulk { bulk } => format!("bulk:{bulk}"),
         }
     }
 
@@ -326,6 +337,8 @@ impl Action {
             Self::DeleteRun { .. } | Self::DeleteSchedule { .. } | Self::RevertSchedule { .. } => Role::Admin,
             Self::SetQueueLimits { .. } | Self::ClearQueueLimits { .. } | Self::WeighGate { .. } => Role::Admin,
             Self::SetLimit { .. } | Self::ClearLimit { .. } => Role::Admin,
+            Self::StartBulk(start) => start.apply.role(),
+            Self::StopBulk { .. } => Role::Operator,
         }
     }
 
@@ -351,7 +364,9 @@ impl Action {
             Self::DeleteRun { .. } | Self::PauseQueue { .. } | Self::ResumeQueue { .. } => Value::Null,
             Self::ClearQueueLimits { .. } | Self::ClearLimit { .. } | Self::PauseSchedule { .. } => Value::Null,
             Self::ResumeSchedule { .. } | Self::TriggerSchedule { .. } | Self::DeleteSchedule { .. } => Value::Null,
-            Self::RevertSchedule { .. } | Self::EmitEvent { .. } => Value::Null,
+            Self::RevertSchedule { .. } | Self::EmitEvent { .. } | Self::StopBulk { .. } => Value::Null,
+            // The row of the operation has the query, which may have keys and tags.
+            Self::StartBulk(start) => json!({ "verb": start.apply.verb() }),
         };
         let given = match all {
             Value::Object(all) => all.into_iter().filter(|(_, value)| !value.is_null()).collect(),
@@ -368,6 +383,7 @@ impl Action {
             (Self::ForkRun(fork), "input") if fork.input.is_some() => fork.input = Some(exact),
             (Self::TriggerSchedule { input, .. }, "input") if input.is_some() => *input = Some(exact),
             (Self::SignalRun { payload, .. } | Self::EmitEvent { payload, .. }, "payload") => *payload = exact,
+            (Self::StartBulk(start), "apply") => start.apply.set_payload(exact),
             _ => {}
         }
     }

@@ -7,6 +7,10 @@
 mod action;
 mod approvals;
 mod audit;
+mod bulk;
+mod bulk_action;
+mod bulk_chunk;
+mod bulk_interface;
 mod client;
 mod client_error;
 mod condition;
@@ -36,6 +40,11 @@ mod workers;
 pub use action::{Action, ForkRun, StartRun};
 pub use approvals::{ApprovalPage, ListApprovals};
 pub use audit::{AuditEntry, AuditPage, ListAudit};
+pub use bulk::{BulkPage, BulkPreview, BulkView, ListBulks};
+pub use bulk_action::{BulkAction, StartBulk};
+#[doc(hidden)]
+pub use bulk_chunk::next_bulk_chunk;
+pub use bulk_interface::OperateBulk;
 pub use counts::{Count, Counts, MOST_COUNTED};
 pub use cursor::Cursor;
 pub use error::{OperateError, OperateErrorCode};
@@ -56,5 +65,7 @@ pub use statistics::{ListStats, Stats, StatsBy, StatsGroup, StatsPage, StatsStep
 pub use statistics_interface::OperateStatistics;
 pub use timeline::{Bar, BarState, ListTimeline, Mark, MarkKind, RunSpan, SpanState, Timeline, TimelineRow};
 pub use workers::{VersionView, WorkerView, WorkflowView};
-pub use workflow_engine::model::{AuditId, ErrorSummary, Retention, RunId, RunNow, RunSummary, StatisticsSpan};
+pub use workflow_engine::model::{
+    AuditId, BulkFailure, BulkId, BulkStatus, ErrorSummary, Retention, RunId, RunNow, RunSummary, StatisticsSpan,
+};
 pub use workflow_engine::store::{Direction, SCAN_BUDGET};

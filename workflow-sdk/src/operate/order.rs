@@ -110,6 +110,11 @@ impl<'de> Deserialize<'de> for Order {
                 action.set_payload(name, Payload(text));
             }
         }
+        if let Some(apply) = exact.remove("apply") {
+            let mut exact: HashMap<String, Box<RawValue>> =
+                serde_json::from_str(apply.get()).map_err(D::Error::custom)?;
+            exact.remove("payload").into_iter().for_each(|text| action.set_payload("apply", Payload(text)));
+        }
         Ok(Self { action, actor, reason })
     }
 }
@@ -205,7 +210,7 @@ mod tests {
 
     use workflow_engine::model::{LimitRule, QueueLimits, RunId};
 
-    use super::super::{ForkRun, StartRun};
+    use super::super::{BulkAction, BulkId, ForkRun, StartBulk, StartRun};
     use super::*;
 
     /// An action of each kind, with every payload.
@@ -217,6 +222,7 @@ mod tests {
         let mut start = StartRun::new("checkout", payload());
         (start.key, start.priority) = (Some("secret key".into()), Some(workflow_engine::model::Priority::High));
         start.tags.insert("customer".into(), "secret tag".into());
+        let signal = BulkAction::SignalRun { name: "go".into(), payload: payload(), key: Some("secret key".into()) };
         vec![
             Action::StartRun(Box::new(start)),
             Action::CancelRun { run },
@@ -241,6 +247,8 @@ mod tests {
             Action::DeleteSchedule { schedule: schedule() },
             Action::RevertSchedule { schedule: schedule() },
             Action::EmitEvent { name: "paid".into(), key: "order-1".into(), payload: payload() },
+            Action::StartBulk(Box::new(StartBulk::new("key:\"secret key\"".parse().unwrap(), signal))),
+            Action::StopBulk { bulk: BulkId::generate() },
         ]
     }
 
@@ -269,7 +277,7 @@ mod tests {
         let verbs: BTreeSet<&str> = actions.iter().map(Action::verb).collect();
         assert_eq!(verbs.len(), actions.len());
         let is_role = |wanted| actions.iter().filter(|action| action.role() == wanted).count();
-        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 15, 8));
+        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 17, 8));
         assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
     }
 

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use workflow_engine::model::{Decision, RunId, SignalOutcome};
+use workflow_engine::model::{BulkId, Decision, RunId, SignalOutcome};
 use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
 
 use crate::{Client, ClientError};
 
-use super::{Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, StartRun};
+use super::{Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, StartRun, bulk};
 
 /// Performs an order. Each call that it makes commits one write that may change something, so the
 /// order leaves one audit row.
-pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, OperateError> {
+pub(super) async fn perform(client: &Client, mut order: Order) -> Result<Done, OperateError> {
     order.check()?;
+    if let Action::StartBulk(start) = &mut order.action {
+        start.id.get_or_insert_with(BulkId::generate);
+    }
     let target = order.action.target();
     let audited = client.audited(order.audit());
     let Order { action, actor, reason } = order;
@@ -91,6 +94,8 @@ pub(super) async fn perform(client: &Client, order: Order) -> Result<Done, Opera
         Action::EmitEvent { name, key, payload } => {
             OrderOutcome::Emitted { runs: audited.emit(name, key, &payload).await? }
         }
+        Action::StartBulk(start) => bulk::start(&audited, *start, actor, reason).await?,
+        Action::StopBulk { bulk } => bulk::stop(&audited, bulk).await?,
     };
     Ok(outcome.about(&target))
 }

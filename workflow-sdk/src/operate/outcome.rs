@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use workflow_engine::model::{RunId, RunStatus, Timestamp};
+use workflow_engine::model::{BulkId, RunId, RunStatus, Timestamp};
 
 /// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +82,18 @@ pub enum OrderOutcome {
         /// The number of runs that waited for it. With 0, nothing was changed.
         runs: u64,
     },
+    /// A bulk operation was ordered, and runs in the background.
+    BulkStarted {
+        /// The operation.
+        bulk: BulkId,
+    },
+    /// A bulk operation with this id was ordered before, and nothing was changed.
+    BulkExisted {
+        /// The operation.
+        bulk: BulkId,
+    },
+    /// The bulk operation changes no further run.
+    BulkStopped,
     /// The queue, limit or schedule is as the order wants it.
     Changed,
     /// It was so before, and nothing was changed.
@@ -123,6 +135,9 @@ impl OrderOutcome {
             Self::Emitted { runs: 0 } => format!("no run waits for {subject}; nothing was changed"),
             Self::Emitted { runs: 1 } => format!("{subject} was delivered to one run"),
             Self::Emitted { runs } => format!("{subject} was delivered to {runs} runs"),
+            Self::BulkStarted { bulk } => format!("bulk operation {bulk} was ordered"),
+            Self::BulkExisted { bulk } => format!("bulk operation {bulk} was ordered before; nothing was changed"),
+            Self::BulkStopped => format!("{subject} is stopped; the runs that it has changed stay as they are"),
             Self::Changed => format!("{subject} is changed"),
             Self::Unchanged => format!("{subject} is as it was; nothing was changed"),
         };

@@ -24,6 +24,7 @@ use workflow_engine::store::{
 
 mod attempt;
 mod audit;
+mod bulk;
 mod cascade;
 mod claim;
 mod commit;

@@ -62,8 +62,6 @@ impl StatisticsStore for MemoryStore {
 }
 
 impl StatisticsTarget for Batch<'_> {
-    type Error = DatabaseError;
-
     async fn find_ended(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<EndedInLane>, DatabaseError> {
         let mut lanes: BTreeMap<Lane, EndedInLane> = BTreeMap::new();
         for run in runs.iter().filter_map(|run| self.tables.run(*run)) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use workflow_engine::model::{
-    AuditId, AuditRow, Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Retention, Run, RunId, RunStatus,
-    SeatLine, StepAttempt, StoredSchedule, Timestamp, WorkerId,
+    AuditId, AuditRow, BulkId, BulkRecord, Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Retention, Run,
+    RunId, RunStatus, SeatLine, StepAttempt, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{ClaimPlace, DeletedRun, DueRuns, WorkerRecord};
 
@@ -45,6 +45,7 @@ pub(super) struct Tables {
     /// Schedules by their names.
     schedules: BTreeMap<String, StoredSchedule>,
     audits: BTreeMap<AuditId, AuditRow>,
+    bulks: BTreeMap<BulkId, BulkRecord>,
     pub(super) statistics: StatisticsTables,
     pub(super) workers: Workers,
     /// The claims whose runs are driven alone.
@@ -282,6 +283,17 @@ impl Tables {
     pub(super) fn audits_mut(&mut self) -> &mut BTreeMap<AuditId, AuditRow> {
         self.changed = true;
         &mut self.audits
+    }
+
+    /// Returns the bulk operations by their ids.
+    pub(super) fn bulks(&self) -> &BTreeMap<BulkId, BulkRecord> {
+        &self.bulks
+    }
+
+    /// Returns the bulk operations, to be changed.
+    pub(super) fn bulks_mut(&mut self) -> &mut BTreeMap<BulkId, BulkRecord> {
+        self.changed = true;
+        &mut self.bulks
     }
 
     /// Returns the registered waits for events, by run and step key.
