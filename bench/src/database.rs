@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use sqlx::Connection;
+use workflow_sdk::metrics::Metrics;
 use workflow_sdk::{Client, Encryption, EncryptionKey};
 
 use crate::BoxResult;
@@ -77,6 +78,11 @@ impl Database {
     /// tables.
     pub(crate) async fn client(&self) -> BoxResult<Client> {
         Ok(Client::connect(&self.url).schema(&self.schema).await?)
+    }
+
+    /// Connects a client with this observer.
+    pub(crate) async fn observed_client(&self, observer: Metrics) -> BoxResult<Client> {
+        Ok(Client::connect(&self.url).schema(&self.schema).observer(observer).await?)
     }
 
     /// Connects a client that encrypts payloads.

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use uuid::Uuid;
+use workflow_sdk::metrics::Metrics;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
@@ -29,23 +31,37 @@ pub(crate) struct Args {
     /// Measures the engine a second time per round, with encrypted payloads.
     #[arg(long)]
     encrypted: bool,
+    /// Measures the engine twice more per round: with the observer of metrics and no recorder, and
+    /// with the recorder of Prometheus.
+    #[arg(long)]
+    metrics: bool,
 }
 
-/// How payloads are stored.
+/// How the engine is set up.
 #[derive(Clone, Copy)]
-enum Payloads {
+enum Setup {
     Plain,
+    /// Payloads are encrypted.
     Encrypted,
+    /// The observer of metrics counts, and no recorder takes the values.
+    Unrecorded,
+    /// The recorder of Prometheus takes the values.
+    Recorded,
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
     let location = Location::parse(args.common.database.as_deref())?;
     let (mut bare, mut engine, mut encrypted) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut unrecorded, mut recorded) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
         bare.push(bare_round(&location, &args).await?);
-        engine.push(engine_round(&location, &args, Payloads::Plain).await?);
+        engine.push(engine_round(&location, &args, Setup::Plain).await?);
         if args.encrypted {
-            encrypted.push(engine_round(&location, &args, Payloads::Encrypted).await?);
+            encrypted.push(engine_round(&location, &args, Setup::Encrypted).await?);
+        }
+        if args.metrics {
+            unrecorded.push(engine_round(&location, &args, Setup::Unrecorded).await?);
+            recorded.push(engine_round(&location, &args, Setup::Recorded).await?);
         }
     }
     let limit = steps_per_second(&args, &Samples::new(bare)?);
@@ -64,6 +80,12 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         report.figure("steps with encrypted payloads", encrypted, "steps/s");
         report.figure("encrypted / plain", encrypted / steps, "");
     }
+    if args.metrics {
+        let unrecorded = steps_per_second(&args, &Samples::new(unrecorded)?);
+        let recorded = steps_per_second(&args, &Samples::new(recorded)?);
+        report.judged("metrics without a recorder / plain", unrecorded / steps, "", Target::AtLeast(0.99));
+        report.judged("metrics with a recorder / plain", recorded / steps, "", Target::AtLeast(0.97));
+    }
     report.print(args.common.json);
     Ok(())
 }
@@ -73,7 +95,7 @@ fn steps_per_second(args: &Args, times: &Samples) -> f64 {
 }
 
 async fn bare_round(location: &Location, args: &Args) -> BoxResult<Duration> {
-    let (database, _, runs) = enqueued(location, args, Payloads::Plain).await?;
+    let (database, _, runs) = enqueued(location, args, Setup::Plain).await?;
     let runs: Vec<Uuid> = runs.iter().map(|run| run.id().as_uuid()).collect();
     let elapsed = baseline::steps_and_ends(&database, &runs, args.concurrency as usize).await?;
     database.remove().await?;
@@ -82,8 +104,8 @@ async fn bare_round(location: &Location, args: &Args) -> BoxResult<Duration> {
 
 /// Measures the time from the start of the worker to the end of the last run. The client does not
 /// wait for results meanwhile, because only the worker is measured.
-async fn engine_round(location: &Location, args: &Args, payloads: Payloads) -> BoxResult<Duration> {
-    let (database, client, handles) = enqueued(location, args, payloads).await?;
+async fn engine_round(location: &Location, args: &Args, setup: Setup) -> BoxResult<Duration> {
+    let (database, client, handles) = enqueued(location, args, setup).await?;
     let mut tables = Tables::open(&database).await?;
     let started = clock::now_micros();
     let worker = LocalWorker::start(Worker::new(client, ()).register(five_steps).concurrency(args.concurrency));
@@ -105,12 +127,17 @@ async fn engine_round(location: &Location, args: &Args, payloads: Payloads) -> B
 async fn enqueued(
     location: &Location,
     args: &Args,
-    payloads: Payloads,
+    setup: Setup,
 ) -> BoxResult<(Database, Client, Vec<RunHandle<u64>>)> {
     let database = location.fresh();
-    let client = match payloads {
-        Payloads::Plain => database.client().await?,
-        Payloads::Encrypted => database.encrypted_client().await?,
+    let client = match setup {
+        Setup::Plain => database.client().await?,
+        Setup::Encrypted => database.encrypted_client().await?,
+        Setup::Unrecorded => database.observed_client(Metrics::new()).await?,
+        Setup::Recorded => {
+            let recorder = PrometheusBuilder::new().build_recorder();
+            database.observed_client(Metrics::with_recorder(recorder)).await?
+        }
     };
     let handles = client.start_many(five_steps, 0..u64::from(args.runs)).await?;
     Ok((database, client, handles))

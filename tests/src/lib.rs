@@ -3,6 +3,7 @@
 
 pub mod builders;
 pub mod cases;
+pub mod document;
 pub mod event_recorder;
 pub mod faulty;
 pub mod fixture;

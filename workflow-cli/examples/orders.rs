@@ -11,9 +11,17 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[workflow]
 async fn checkout(ctx: &Ctx, order: u64) -> Result<String> {
-    let parcel = ctx.step("pack", async || ok(format!("parcel {order}"))).await?;
+    let parcel = ctx.step("pack", async || ok(pack(order).await)).await?;
     ctx.sleep(Duration::from_millis(10)).await?;
     ctx.step("ship", async || ok(format!("{parcel} is on its way"))).await
+}
+
+/// Packs a parcel. Waits as long as a file `held` lies in the directory.
+async fn pack(order: u64) -> String {
+    while std::path::Path::new("held").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    format!("parcel {order}")
 }
 
 fn main() -> ExitCode {

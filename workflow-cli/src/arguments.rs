@@ -1,5 +1,7 @@
 //! The command line as clap reads it. The doc comments are the help texts.
 
+use std::net::SocketAddr;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -20,9 +22,9 @@ pub(crate) use schedules::SchedulesVerb;
 /// Looks at durable workflows and changes them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 4 not found, 5 the run failed, \
-                        6 the run was canceled, 7 waited too long, 8 partly done, 9 database not reachable or \
-                        not migrated, 130 interrupted.")]
+#[command(after_help = "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not allowed, 4 not found, \
+                        5 the run failed, 6 the run was canceled, 7 waited too long, 8 partly done, 9 database or \
+                        server not reachable, or database not migrated, 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -33,9 +35,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE
+    /// The database: the path of an SQLite file, sqlite://PATH or postgres://USER@HOST/DATABASE.
+    /// Or a server with the HTTP interface: https://HOST/PREFIX
     #[arg(long, global = true, env = "WORKFLOW_DATABASE_URL", hide_env_values = true, value_name = "DATABASE")]
     pub(crate) to: Option<String>,
+    /// The token that a server asks for; better in the environment than on the command line
+    #[arg(long, global = true, env = "WORKFLOW_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
     /// The PostgreSQL schema of the tables
     #[arg(long, global = true, env = "WORKFLOW_SCHEMA", default_value = "workflow", value_name = "NAME")]
     pub(crate) schema: String,
@@ -111,8 +117,12 @@ pub(crate) enum Verb {
     Dashboard(Dashboard),
     /// Kill a worker in the middle of a step, and see the run go on
     Demo(Demo),
+    /// Create a new project: a workflow, its worker, and tests that kill the worker
+    New(New),
     /// Run the worker of this program
     Run(RunWorker),
+    /// Serve the interface for operators over HTTP, with health and metrics, without a worker
+    Serve(Serve),
     /// Replay unfinished runs under the code of this program, before a deploy
     Preflight {
         /// Let warnings count, too
@@ -153,6 +163,16 @@ pub(crate) struct Demo {
     pub(crate) worker: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The directory of the project; its last part is the name of the package
+    #[arg(value_name = "PATH")]
+    pub(crate) path: std::path::PathBuf,
+    /// The database of the program, as postgres://USER@HOST/DATABASE; default: an SQLite file
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) database: Option<String>,
+}
+
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunWorker {
     /// How many runs to drive at once, in place of what the code says
@@ -164,6 +184,22 @@ pub(crate) struct RunWorker {
     /// Refuse a database whose tables are missing or old, in place of migrating it
     #[arg(long)]
     pub(crate) no_migrate: bool,
+    /// Serve /healthz, /readyz, /metrics and the interface for operators on this address, as
+    /// 127.0.0.1:7777
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "The interface takes requests from this machine only, or, if WORKFLOW_HTTP_TOKEN is set, \
+                        requests with this bearer token. Health and metrics are open to all.")]
+pub(crate) struct Serve {
+    /// The address
+    #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
+    pub(crate) http: SocketAddr,
+    /// The form of the log on the standard error; RUST_LOG says how much of it
+    #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
+    pub(crate) log: Log,
 }
 
 /// The author and the reason of a change, for the audit log.

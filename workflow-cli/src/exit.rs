@@ -10,6 +10,8 @@ pub enum Exit {
     Error,
     /// 2: the command line, or a value in it, is wrong.
     Usage,
+    /// 3: a server does not let the caller in, or does not let it do this.
+    NotAllowed,
     /// 4: there is nothing of this id or name.
     NotFound,
     /// 5: the run has failed.
@@ -34,6 +36,7 @@ impl Exit {
             Self::Ok => 0,
             Self::Error => 1,
             Self::Usage => 2,
+            Self::NotAllowed => 3,
             Self::NotFound => 4,
             Self::RunFailed => 5,
             Self::RunCanceled => 6,

@@ -76,6 +76,7 @@ impl From<serde_json::Error> for Failure {
 fn exit_of(code: OperateErrorCode) -> Exit {
     match code.exit_code() {
         2 => Exit::Usage,
+        3 => Exit::NotAllowed,
         4 => Exit::NotFound,
         7 => Exit::TimedOut,
         9 => Exit::Unavailable,

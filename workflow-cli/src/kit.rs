@@ -6,14 +6,16 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use futures::future::LocalBoxFuture;
+use workflow_sdk::metrics::Metrics;
 use workflow_sdk::{BoxError, Client, Connect};
 use workflow_worker::Worker;
 
-use crate::arguments::{Arguments, RunWorker, Verb};
+use crate::arguments::{Arguments, RunWorker, Serve, Verb};
 use crate::output::Output;
-use crate::serving::{Served, preflight, serve};
+use crate::server::{Port, Readiness, install_recorder};
+use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
 use crate::target::Target;
-use crate::{Exit, Failure, demo, verbs};
+use crate::{Exit, Failure, demo, template, verbs};
 
 type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
 
@@ -124,7 +126,9 @@ impl Kit {
                 let client = target.connect().await?;
                 preflight(make(client).await.map_err(refused)?, strict, &output).await
             }),
+            (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
+            (Some(Verb::New(new)), _) => template::create(new, &output),
             (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",
@@ -150,11 +154,44 @@ fn refused(error: BoxError) -> Failure {
 }
 
 fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(cannot_begin)?.block_on(async {
-        let client = if run.no_migrate { target.connect().await? } else { target.migrate().await? };
-        serve(make(client).await.map_err(refused)?, run).await
+    begin_log(run.log);
+    multi_thread(async {
+        let Some(address) = run.http else {
+            let client = open(target, run.no_migrate).await?;
+            return serve(make(client).await.map_err(refused)?, run.concurrency).await;
+        };
+        // Before the database is changed, and before the first event.
+        let (port, recorder, readiness) = (Port::bind(address).await?, install_recorder(), Readiness::default());
+        let target = target.observed(readiness.clone());
+        let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
+        let client = open(target, run.no_migrate).await?;
+        let worker = make(client.clone()).await.map_err(refused)?;
+        tracing::info!(address = %port.address(), "listening for HTTP");
+        let server = port.serve(client, readiness, recorder);
+        let done = serve(worker, run.concurrency).await;
+        server.stop().await;
+        done
     })
+}
+
+/// Serves the interface over HTTP without a worker.
+fn serve_only(target: Target, serve: Serve) -> Result<Exit, Failure> {
+    begin_log(serve.log);
+    multi_thread(async {
+        let (port, recorder) = (Port::bind(serve.http).await?, install_recorder());
+        let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
+        serve_interface(target.connect().await?, port, recorder).await
+    })
+}
+
+async fn open(target: Target, no_migrate: bool) -> Result<Client, Failure> {
+    if no_migrate { target.connect().await } else { target.migrate().await }
+}
+
+/// Runs a command on a runtime with a thread per processor.
+fn multi_thread(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(cannot_begin)?.block_on(command)
 }
 
 /// Runs a command on this thread.

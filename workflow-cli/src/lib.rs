@@ -13,8 +13,10 @@ mod failure;
 mod kit;
 mod output;
 mod selection;
+mod server;
 mod serving;
 mod target;
+mod template;
 mod verbs;
 
 pub use exit::Exit;

@@ -4,11 +4,15 @@ use std::io;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use workflow_sdk::Client;
 use workflow_worker::{PreflightReport, Worker, WorkerError};
 
-use crate::arguments::{Log, RunWorker};
+use crate::arguments::Log;
 use crate::output::Output;
+use crate::server::{Port, Readiness};
 use crate::{Exit, Failure};
 
 /// A worker whatever its state.
@@ -33,18 +37,37 @@ impl<S: Send + Sync + 'static> Served for Worker<S> {
 }
 
 /// Works until SIGTERM or SIGINT, then lets running steps end and gives every run back.
-pub(crate) async fn serve(mut worker: Box<dyn Served>, run: RunWorker) -> Result<Exit, Failure> {
-    begin_log(run.log);
-    if let Some(runs) = run.concurrency {
+pub(crate) async fn serve(mut worker: Box<dyn Served>, concurrency: Option<u32>) -> Result<Exit, Failure> {
+    if let Some(runs) = concurrency {
         worker = worker.with_concurrency(runs);
     }
     worker.run().await.map_err(|error| Failure::new(Exit::Error, format!("the worker ended: {error}")))?;
     Ok(Exit::Ok)
 }
 
+/// Answers requests until SIGTERM or SIGINT.
+pub(crate) async fn serve_interface(
+    client: Client,
+    port: Port,
+    recorder: Option<PrometheusHandle>,
+) -> Result<Exit, Failure> {
+    let failed = |error| Failure::new(Exit::Error, format!("cannot listen for signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    tracing::info!(address = %port.address(), "listening for HTTP");
+    let server = port.serve(client, Readiness::always(), recorder);
+    tokio::select! {
+        biased;
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    server.stop().await;
+    Ok(Exit::Ok)
+}
+
 /// Writes the log to the standard error, unless the program has a subscriber already. Shows
 /// workers, failures and everything that needs attention; `RUST_LOG` shows more or less.
-fn begin_log(log: Log) {
+pub(crate) fn begin_log(log: Log) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // A program that has its own subscriber keeps it.

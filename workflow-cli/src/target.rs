@@ -1,8 +1,10 @@
-//! The database to which a command goes.
+//! The database or the server to which a command goes.
 
 use std::path::Path;
 
-use workflow_sdk::{Client, Connect};
+use workflow_remote::Remote;
+use workflow_sdk::operate::Operate;
+use workflow_sdk::{Client, Connect, Observer};
 
 use crate::Failure;
 use crate::arguments::Global;
@@ -15,17 +17,19 @@ fn url(global: &Global) -> Result<String, Failure> {
             "add --to FILE or --to postgres://USER@HOST/DATABASE, or set WORKFLOW_DATABASE_URL",
         ));
     };
-    if to.starts_with("http://") || to.starts_with("https://") {
-        return Err(Failure::usage(
-            "a server cannot be the target yet",
-            "name the database itself: a file or postgres://USER@HOST/DATABASE",
-        ));
+    if is_server(to) {
+        let help = "name the database itself: a file or postgres://USER@HOST/DATABASE";
+        return Err(Failure::usage("this verb works on a database, and cannot ask a server", help));
     }
     let is_url = to.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(char::is_alphanumeric));
     if is_url && !Path::new(to).exists() { Ok(to.to_owned()) } else { Ok(format!("sqlite://{to}")) }
 }
 
-/// The database of a command, and how to connect to it.
+fn is_server(to: &str) -> bool {
+    to.starts_with("http://") || to.starts_with("https://")
+}
+
+/// The database of a command, or the server before it, and how to connect to it.
 pub(crate) struct Target {
     global: Global,
     options: Box<dyn FnOnce(Connect) -> Connect>,
@@ -34,6 +38,23 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(global: Global, options: Box<dyn FnOnce(Connect) -> Connect>) -> Self {
         Self { global, options }
+    }
+
+    /// Returns the interface for operators, by the server or the database that is named.
+    pub(crate) async fn operate(self) -> Result<Box<dyn Operate>, Failure> {
+        let server = self.global.to.as_deref().filter(|to| is_server(to));
+        let Some(url) = server else { return Ok(Box::new(self.connect().await?)) };
+        let remote = Remote::new(url)?.timeout(self.global.timeout);
+        Ok(Box::new(match &self.global.token {
+            Some(token) => remote.token(token)?,
+            None => remote,
+        }))
+    }
+
+    /// Adds an observer to the client.
+    pub(crate) fn observed(self, observer: impl Observer) -> Self {
+        let Self { global, options } = self;
+        Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
     }
 
     /// Connects, and changes nothing: a database without tables is refused.

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
+use workflow_tests::document::check_schema;
 use workflow_tests::{Database, Live, LocalWorker, until};
 use workflow_worker::{Limit, Queue};
 
@@ -35,16 +36,31 @@ async fn greets(ctx: &Ctx) -> Result<Option<String>> {
 struct Shell {
     url: String,
     schema: Option<String>,
+    token: Option<&'static str>,
 }
 
 impl Shell {
     fn of(live: &Live) -> Self {
-        Self { url: live.url(), schema: live.schema().map(str::to_owned) }
+        Self { url: live.url(), schema: live.schema().map(str::to_owned), token: None }
+    }
+
+    /// The program that asks a server before the database.
+    async fn over_http(live: &Live) -> Self {
+        let access = workflow_http::Access::token("s3cr3t", workflow_http::Actor::admin("ada"));
+        let routes = workflow_http::router(live.client.clone(), access);
+        let app = axum::Router::new().nest("/workflows", routes);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/workflows", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { url, schema: None, token: Some("s3cr3t") }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program(arguments);
         command.env("WORKFLOW_DATABASE_URL", &self.url);
+        if let Some(token) = self.token {
+            command.env("WORKFLOW_TOKEN", token);
+        }
         if let Some(schema) = &self.schema {
             command.env("WORKFLOW_SCHEMA", schema);
         }
@@ -70,7 +86,8 @@ impl Shell {
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
-    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_SCHEMA", "WORKFLOW_ACTOR", "NO_COLOR", "LOGNAME"] {
+    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_TOKEN", "WORKFLOW_SCHEMA", "WORKFLOW_ACTOR", "NO_COLOR", "LOGNAME"]
+    {
         command.env_remove(name);
     }
     command.args(arguments).env("USER", "ada").env("TZ", "UTC").stdin(Stdio::null());
@@ -115,16 +132,45 @@ fn worker(live: &Live) -> LocalWorker {
 
 async fn commands(database: Database) {
     let live = Live::new(database).await;
-    let shell = Shell::of(&live);
-    let working = worker(&live);
-    let runs = start_runs(&shell).await;
-    check_ids(&shell, &runs);
-    check_lists(&shell, &runs);
-    change_runs(&shell, &runs);
-    change_the_rest(&shell);
-    check_shapes(&shell, &runs);
-    working.stop().await;
+    check_commands(&Shell::of(&live), &live).await;
     live.sweep().await;
+}
+
+async fn check_commands(shell: &Shell, live: &Live) {
+    let working = worker(live);
+    let runs = start_runs(shell).await;
+    check_ids(shell, &runs);
+    check_lists(shell, &runs);
+    change_runs(shell, &runs);
+    change_the_rest(shell);
+    check_shapes(shell, &runs);
+    check_documents(shell, &runs);
+    working.stop().await;
+}
+
+/// Each `--json` is a type of the HTTP interface, as its document describes it.
+fn check_documents(shell: &Shell, Runs { good, bad, .. }: &Runs) {
+    let says = |arguments: &[&str]| shell.says(&[arguments, &["--json"]].concat());
+    let check = |arguments: &[&str], schema| check_schema(schema, &says(arguments));
+    let check_each = |arguments: &[&str], schema| {
+        let items: Vec<serde_json::Value> = serde_json::from_str(&says(arguments)).unwrap();
+        assert!(!items.is_empty(), "{arguments:?}");
+        items.iter().for_each(|item| check_schema(schema, &item.to_string()));
+    };
+    check(&["runs", "list"], "RunPage");
+    check(&["runs", "show", good], "RunDetail");
+    check(&["runs", "show", bad], "RunDetail");
+    check(&["runs", "history", bad], "HistoryPage");
+    check(&["counts"], "Counts");
+    check(&["schedules", "list"], "SchedulePage");
+    check(&["approvals", "list"], "ApprovalPage");
+    check(&["audit"], "AuditPage");
+    check(&["queues", "gates", "mail"], "GatePage");
+    check(&["queues", "pause", "bulk", "--reason", "a test"], "Done");
+    check_each(&["queues", "list"], "QueueView");
+    check_each(&["limits", "list"], "LimitView");
+    check_each(&["workers"], "WorkerView");
+    check_each(&["workflows"], "WorkflowView");
 }
 
 /// The ids of runs.
@@ -280,6 +326,23 @@ async fn commands_do_what_they_say_on_postgres() {
     commands(Database::Postgres).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_do_what_they_say_by_a_server() {
+    let live = Live::new(Database::Sqlite).await;
+    let mut shell = Shell::over_http(&live).await;
+    check_commands(&shell, &live).await;
+    shell.token = Some("wrong");
+    shell.check(&["counts"], 3, "", "Authorization: Bearer");
+    shell.url.push_str("/elsewhere");
+    shell.check(&["counts"], 4, "", "no such path");
+    live.sweep().await;
+    // Nothing listens on a port that is closed again.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    shell.url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    shell.check(&["counts"], 9, "", "cannot be reached");
+}
+
 #[test]
 fn a_command_without_a_database_says_how_to_name_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -290,7 +353,8 @@ fn a_command_without_a_database_says_how_to_name_one() {
     says(&["--to", file, "runs", "list"], 9, "there is no database file");
     says(&["--to", "mysql://host/db", "runs", "list"], 2, "unknown scheme");
     says(&["--to", "postgres://user@127.0.0.1:1/none", "runs", "list"], 9, "error:");
-    says(&["--to", "https://host", "runs", "list"], 2, "cannot be the target yet");
+    says(&["--to", "https://ada:pw@host", "runs", "list"], 2, "a password");
+    says(&["--to", "https://host", "migrate"], 2, "cannot ask a server");
     says(&["--to", file, "--timeout", "soon", "runs", "list"], 2, "write a duration");
     says(&["frobnicate"], 2, "unrecognized subcommand");
     says(&[], 2, "Usage: workflow");

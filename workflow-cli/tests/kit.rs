@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,7 +19,7 @@ fn program() -> PathBuf {
 fn command(directory: &tempfile::TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(arguments).current_dir(directory.path()).stdin(Stdio::null());
-    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_SCHEMA", "RUST_LOG"] {
+    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_SCHEMA", "WORKFLOW_HTTP_TOKEN", "RUST_LOG"] {
         command.env_remove(name);
     }
     command
@@ -72,6 +74,109 @@ fn one_program_works_and_operates() {
     assert!(says(&directory, &["runs", "show", &id]).contains("ship"));
     assert!(says(&directory, &["preflight"]).contains('0'), "no run is unfinished");
     assert!(says(&directory, &["--help"]).contains("Usage: orders"));
+}
+
+/// Returns the address that the program listens on, from its log.
+fn address(child: &mut Child) -> (String, BufReader<std::process::ChildStderr>) {
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while log.read_line(&mut line).unwrap() > 0 {
+        let of_http = line.trim_end().split_once("address\":\"").filter(|_| line.contains("listening for HTTP"));
+        if let Some((_, address)) = of_http {
+            return (address.split('"').next().unwrap().to_owned(), log);
+        }
+        line.clear();
+    }
+    panic!("the program ended before it listened");
+}
+
+/// Asks for a path; returns the status and the whole answer.
+fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("no status: {answer}")), answer)
+}
+
+/// Asks until the answer has this status.
+fn until_status(address: &str, path: &str, status: u16) -> String {
+    let limit = Instant::now() + Duration::from_secs(20);
+    loop {
+        let (now, answer) = get(address, path);
+        if now == status {
+            return answer;
+        }
+        assert!(Instant::now() < limit, "{path} answers {now}, not {status}: {answer}");
+        std::thread::yield_now();
+    }
+}
+
+/// A worker on a port: it is ready once it works, counts what it does, and is not ready any more
+/// while a last step ends.
+#[test]
+fn a_worker_serves_its_health_its_metrics_and_the_interface() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["run", "--log", "json", "--http", "127.0.0.1:0"];
+    let mut child = command(&directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (address, mut log) = address(&mut child);
+    until_status(&address, "/readyz", 200);
+    assert_eq!(get(&address, "/healthz").0, 200);
+    says(&directory, &["runs", "start", "checkout", "--input", "7", "--wait", "1m"]);
+    let held = directory.path().join("held");
+    std::fs::write(&held, "").unwrap();
+    let id = says(&directory, &["runs", "start", "checkout", "--input", "8", "-o", "ids"]);
+    let (status, runs) = get(&address, "/api/v1/runs");
+    assert!(status == 200 && runs.contains(&id), "{runs}");
+    let shown = get(&address, "/metrics").1;
+    assert!(shown.contains("text/plain; version=0.0.4"), "{shown}");
+    for line in [
+        "workflow_runs_ended_total{queue=\"default\",workflow=\"checkout\",version=\"1\",outcome=\"succeeded\"} 1",
+        "workflow_steps_total{workflow=\"checkout\",step=\"ship\",outcome=\"succeeded\"} 1",
+        "workflow_step_duration_seconds_bucket{workflow=\"checkout\",step=\"ship\",le=\"+Inf\"} 1",
+        "workflow_database_up 1",
+        "workflow_queue_workers{queue=\"default\"} 1",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} is missing:\n{shown}");
+    }
+    until_contains(&address, "workflow_worker_runs 1\n");
+    signal(&child, Signal::TERM);
+    let answer = until_status(&address, "/readyz", 503);
+    assert!(answer.contains("or stops"), "{answer}");
+    assert_eq!(get(&address, "/healthz").0, 200, "it lives until its last step has ended");
+    std::fs::remove_file(&held).unwrap();
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest}");
+    assert!(TcpStream::connect(&address).is_err(), "the port is closed");
+}
+
+fn until_contains(address: &str, line: &str) {
+    let limit = Instant::now() + Duration::from_secs(20);
+    while !get(address, "/metrics").1.contains(line) {
+        assert!(Instant::now() < limit, "{line}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_interface_is_served_without_a_worker_and_ends_as_it_is_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["serve", "--log", "json", "--http", "127.0.0.1:0"];
+    let refused = run(&directory, &arguments);
+    assert_eq!(refused.status.code(), Some(9), "it makes no tables: {refused:?}");
+    says(&directory, &["migrate"]);
+    let mut child = command(&directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (address, _log) = address(&mut child);
+    assert_eq!(get(&address, "/readyz").0, 200);
+    assert!(get(&address, "/api/v1/counts").1.contains("\"due\""));
+    assert!(get(&address, "/metrics").1.contains("workflow_runs{state=\"due\"} 0"));
+    let taken = run(&directory, &["serve", "--http", &address]);
+    assert_eq!(taken.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&taken.stderr).contains("cannot listen on"), "{taken:?}");
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// The run of a killed program is finished by the next one.

@@ -45,9 +45,10 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{get, post};
+use workflow_http::internal::redacting;
 use workflow_sdk::operate::Operate;
 
-pub use workflow_http::{Access, Actor};
+pub use workflow_http::{Access, Actor, Redact};
 
 use frame::Badges;
 use problem::Problem;
@@ -57,6 +58,7 @@ use problem::Problem;
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
     pub(crate) badges: Arc<Badges>,
+    pub(crate) redact: Arc<Redact>,
 }
 
 /// The largest body of a form, in bytes. A larger payload goes through the API.
@@ -72,7 +74,29 @@ const LARGEST_FORM: usize = 1024 * 1024;
 /// # Errors
 /// Each error is a page that says what to do next.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Arc::new(operate), badges: Arc::default() };
+    shared_router(Arc::new(operate), access)
+}
+
+/// Returns the pages over an interface that the application shares, or that asks a server: see
+/// [`router`].
+///
+/// # Errors
+/// Each error is a page that says what to do next.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use workflow_dashboard::{Access, shared_router};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = workflow_sdk::Client::connect("sqlite::memory:").await?;
+/// let app = shared_router(Arc::new(client), Access::local());
+/// # drop(app);
+/// # Ok(())
+/// # }
+/// ```
+pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
+    let shared = Shared { operate, badges: Arc::default(), redact: Arc::new(redacting(&access)) };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

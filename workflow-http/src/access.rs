@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use workflow_sdk::operate::Role;
 
-use crate::Problem;
+use crate::{Problem, Redact};
 
 /// The user of a request: what it may do, and the name under which the audit log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,7 @@ enum Rule {
 pub struct Access {
     rule: Rule,
     read_only: bool,
+    redact: Redact,
 }
 
 impl Access {
@@ -78,13 +79,13 @@ impl Access {
     /// that it names is `localhost` or a loopback address. The second condition keeps pages of
     /// other sites out, whose name may lead to this machine.
     pub fn local() -> Self {
-        Self { rule: Rule::Local, read_only: false }
+        Self::of(Rule::Local)
     }
 
     /// Lets in requests with this bearer token, as this actor. Choose a token of at least 128
     /// random bits.
     pub fn token(token: impl Into<String>, actor: Actor) -> Self {
-        Self { rule: Rule::Token(token.into(), actor), read_only: false }
+        Self::of(Rule::Token(token.into(), actor))
     }
 
     /// Lets in requests with this user and password, as this actor: the browser asks for them.
@@ -98,7 +99,7 @@ impl Access {
     /// ```
     pub fn password(user: &str, password: &str, actor: Actor) -> Self {
         let expected = STANDARD.encode(format!("{user}:{password}"));
-        Self { rule: Rule::Password(expected, actor), read_only: false }
+        Self::of(Rule::Password(expected, actor))
     }
 
     /// Lets the application decide, for example by its session. `None` refuses the request.
@@ -117,12 +118,26 @@ impl Access {
         F: Fn(Parts) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Option<Actor>> + Send + 'static,
     {
-        Self { rule: Rule::By(Arc::new(move |parts| Box::pin(decide(parts)))), read_only: false }
+        Self::of(Rule::By(Arc::new(move |parts| Box::pin(decide(parts)))))
     }
 
     /// Lets in every request, as admin. Only for a port that nothing else can reach.
     pub fn open() -> Self {
-        Self { rule: Rule::Open, read_only: false }
+        Self::of(Rule::Open)
+    }
+
+    fn of(rule: Rule) -> Self {
+        Self { rule, read_only: false, redact: Redact::default() }
+    }
+
+    /// Sets which fields of payloads are left out of answers. Default: [`Redact::default`].
+    pub fn redact(mut self, redact: Redact) -> Self {
+        self.redact = redact;
+        self
+    }
+
+    pub(crate) fn redacting(&self) -> &Redact {
+        &self.redact
     }
 
     /// Refuses every change.
@@ -249,7 +264,11 @@ impl fmt::Debug for Access {
             Rule::By(_) => "by",
             Rule::Open => "open",
         };
-        f.debug_struct("Access").field("rule", &rule).field("read_only", &self.read_only).finish()
+        f.debug_struct("Access")
+            .field("rule", &rule)
+            .field("read_only", &self.read_only)
+            .field("redact", &self.redact)
+            .finish()
     }
 }
 

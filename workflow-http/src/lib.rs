@@ -28,6 +28,7 @@ mod body;
 mod orders;
 mod problem;
 mod reads;
+mod redaction;
 mod runs;
 
 use std::sync::Arc;
@@ -38,28 +39,50 @@ use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use workflow_sdk::operate::Operate;
+use workflow_sdk::operate::{ListRuns, Operate};
 
 pub use access::{Access, Actor, Refusal};
 use problem::Problem;
+pub use redaction::Redact;
 
 /// Functions that the dashboard uses, too. Internal: exempt from semantic versioning.
 #[doc(hidden)]
 pub mod internal {
+    use workflow_sdk::operate::{HistoryItem, StoredPayload};
+
     pub use crate::reads::shown;
+    use crate::{Access, Redact};
+
+    /// Returns which fields of payloads are left out.
+    pub fn redacting(access: &Access) -> Redact {
+        access.redacting().clone()
+    }
+
+    /// Leaves the fields out of an attempt.
+    pub fn redact_attempt(redact: &Redact, item: &mut HistoryItem) {
+        item.output.iter_mut().for_each(|output| redact.payload(output));
+        item.error.iter_mut().for_each(|error| redact.error(error));
+    }
+
+    /// Leaves the fields out of a payload.
+    pub fn redact_payload(redact: &Redact, payload: &mut StoredPayload) {
+        redact.payload(payload);
+    }
 }
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
+    pub(crate) redact: Arc<Redact>,
 }
 
 /// The largest body of a request, in bytes: the largest payload and a little around it.
 const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 
 /// Returns the routes below `/api/v1`, and `/healthz` and `/readyz`. `access` says which requests
-/// are let in. The last two routes are open to all, because they show nothing.
+/// are let in. The last two and `/api/v1/openapi.json` are open to all, because they show nothing
+/// of the database.
 ///
 /// [`Access::local`] needs the address of the peer: serve the application with
 /// `into_make_service_with_connect_info::<SocketAddr>()`.
@@ -67,9 +90,10 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Arc::new(operate) };
+    let shared = Shared { operate: Arc::new(operate), redact: Arc::new(access.redacting().clone()) };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
+        .route("/runs/find", get(reads::find))
         .route("/runs/{run}", get(reads::run).delete(runs::delete))
         .route("/runs/{run}/payload", get(reads::payload))
         .route("/runs/{run}/history", get(reads::history))
@@ -96,6 +120,7 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .layer(DefaultBodyLimit::max(LARGEST_BODY));
     Router::new()
         .nest("/api/v1", api)
+        .route("/api/v1/openapi.json", get(document))
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .fallback(unknown)
@@ -103,9 +128,14 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .layer(map_response(with_headers))
 }
 
-/// Answers 200 if the database can be reached.
+/// The OpenAPI document. A test holds it equal to the types.
+async fn document() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
+}
+
+/// Answers 200 if the database can be reached: reads one run.
 async fn ready(State(shared): State<Shared>) -> Response {
-    match shared.operate.counts().await {
+    match shared.operate.runs(ListRuns::default().limit(1)).await {
         Ok(_) => "ok".into_response(),
         Err(error) => Problem::from(error).into_response(),
     }

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use workflow_sdk::operate::{
     self, ApprovalPage, AuditPage, Counts, Cursor, Direction, GatePage, HistoryPage, LimitView, ListApprovals,
     ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline, PayloadOf, QueueView, RunDetail, RunPage,
-    SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
+    RunSummary, SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
 };
 use workflow_sdk::{Explanation, RunId, StoredError};
 
 use crate::body::{Path, Query};
-use crate::{Actor, Answer, Problem, Shared};
+use crate::{Actor, Answer, Problem, Redact, Shared};
 
 /// The parameters of a list.
 #[derive(Deserialize)]
@@ -24,9 +24,14 @@ pub(crate) struct Page {
     direction: Option<Direction>,
 }
 
-/// Hides what the actor may not see.
+/// Hides what the actor may not see, and what no actor is shown.
 #[must_use]
-pub fn shown(mut detail: RunDetail, actor: &Actor) -> RunDetail {
+pub fn shown(mut detail: RunDetail, actor: &Actor, redact: &Redact) -> RunDetail {
+    for payload in [&mut detail.input, &mut detail.output].into_iter().flatten() {
+        redact.payload(payload);
+    }
+    detail.error.iter_mut().for_each(|error| redact.error(error));
+    redact.explanation(&mut detail.explanation);
     if !actor.payloads {
         for payload in [&mut detail.input, &mut detail.output].into_iter().flatten() {
             hide(payload);
@@ -73,7 +78,30 @@ pub(crate) async fn run(
     Extension(actor): Extension<Actor>,
     Path(run): Path<RunId>,
 ) -> Answer<RunDetail> {
-    Ok(Json(shown(shared.operate.run(run).await?, &actor)))
+    Ok(Json(shown(shared.operate.run(run).await?, &actor, &shared.redact)))
+}
+
+/// A part of an id.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    id: String,
+    limit: Option<u32>,
+}
+
+/// The number of runs that a search finds by default.
+const FOUND: u32 = 20;
+
+pub(crate) async fn find(
+    State(shared): State<Shared>,
+    Extension(actor): Extension<Actor>,
+    Query(Part { id, limit }): Query<Part>,
+) -> Answer<Vec<RunSummary>> {
+    let mut runs = shared.operate.find_runs(&id, limit.unwrap_or(FOUND)).await?;
+    if !actor.payloads {
+        runs.iter_mut().for_each(|run| run.error = None);
+    }
+    Ok(Json(runs))
 }
 
 /// Which payload of a run.
@@ -104,7 +132,9 @@ pub(crate) async fn payload(
             return Err(Problem::bad_input("it is not clear which payload is asked for", help));
         }
     };
-    Ok(Json(shared.operate.payload(run, of).await?))
+    let mut payload = shared.operate.payload(run, of).await?;
+    shared.redact.payload(&mut payload);
+    Ok(Json(payload))
 }
 
 pub(crate) async fn history(
@@ -121,6 +151,10 @@ pub(crate) async fn history(
         list = list.cursor(Cursor::new(cursor));
     }
     let mut page = shared.operate.history(list).await?;
+    for item in &mut page.items {
+        item.output.iter_mut().for_each(|output| shared.redact.payload(output));
+        item.error.iter_mut().for_each(|error| shared.redact.error(error));
+    }
     if !actor.payloads {
         for item in &mut page.items {
             item.output.iter_mut().for_each(hide);

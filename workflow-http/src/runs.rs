@@ -82,7 +82,7 @@ async fn started(shared: &Shared, actor: &Actor, done: Done, wait: Option<Durati
 async fn ended(shared: &Shared, actor: &Actor, run: RunId, wait: Duration) -> Result<Response, Problem> {
     let detail: RunDetail = shared.operate.ended(run, wait).await?;
     let status = if detail.summary.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, Json(shown(detail, actor))).into_response())
+    Ok((status, Json(shown(detail, actor, &shared.redact))).into_response())
 }
 
 /// `GET /runs/{run}/result?wait=30s`: waits for the end of a run.

@@ -6,8 +6,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
-use workflow_http::{Access, Actor, router};
+use workflow_http::{Access, Actor, Redact, router};
 use workflow_sdk::prelude::*;
+use workflow_tests::document::check_answer;
 use workflow_tests::{Database, Live, LocalWorker};
 
 #[workflow]
@@ -23,6 +24,11 @@ async fn greets(ctx: &Ctx) -> Result<Option<String>> {
 #[workflow]
 async fn fails(ctx: &Ctx, secret: String) -> Result<()> {
     ctx.step("charge", async || Err(Error::fatal(secret.clone()))).await
+}
+
+#[workflow]
+async fn echoes(ctx: &Ctx, input: Box<serde_json::value::RawValue>) -> Result<Box<serde_json::value::RawValue>> {
+    ctx.step("echo", async || ok(input.clone())).await
 }
 
 struct Response {
@@ -87,6 +93,10 @@ impl Server {
         stream.read_to_string(&mut answer).unwrap();
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let api = path.strip_prefix("/api/v1").filter(|path| *path != "/openapi.json");
+        if let Some(path) = api.filter(|_| status != 405 && !path.ends_with("/nothing")) {
+            check_answer(method, path, status, text);
+        }
         Response { status, head: head.to_owned(), text: text.to_owned() }
     }
 
@@ -145,6 +155,10 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         assert_eq!(server.send("DELETE", &big, &[], "").json()["outcome"], "deleted");
         server.get(&big).refuses(404, "not_found");
 
+        let document = server.get("/api/v1/openapi.json");
+        assert_eq!((document.status, document.json()["openapi"].as_str()), (200, Some("3.1.0")));
+        let found = server.get(&format!("/api/v1/runs/find?id={}", &run[..20])).json();
+        assert!(found.as_array().unwrap().iter().any(|one| one["id"] == run.as_str()), "{found}");
         let page = server.get("/api/v1/runs?query=tag.region:eu&limit=1").json();
         assert_eq!(page["items"][0]["id"], run.as_str());
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/history")).json()["items"][0]["step"], "double");
@@ -231,6 +245,32 @@ async fn a_request_is_let_in_by_its_token_alone() {
         assert_eq!(server.get("/api/v1/runs").json()["items"], json!([]));
     })
     .await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fields_with_secrets_are_left_out_of_answers() {
+    let live = Live::new(Database::Sqlite).await;
+    let working = LocalWorker::start(live.worker(()).register(echoes));
+    let server = Server::start(&live, Access::token("a", Actor::admin("ada"))).await.with("a");
+    let all = Server::start(&live, Access::token("b", Actor::admin("ada")).redact(Redact::nothing())).await.with("b");
+    beside(move || {
+        let input = r#"{"workflow":"echoes","input":{"accessToken":{"of":"t0ken"},"amount":12345678901234567890.10}}"#;
+        let json = [("Content-Type", "application/json")];
+        let run = server.send("POST", "/api/v1/runs", &json, input).json()["run"].as_str().unwrap().to_owned();
+        let ended = server.get(&format!("/api/v1/runs/{run}/result?wait=60s"));
+        assert_eq!(ended.json()["status"], "succeeded");
+        for path in ["", "/result", "/history", "/payload?of=input", "/payload?of=output", "/payload?of=step&step=echo"]
+        {
+            let path = format!("/api/v1/runs/{run}{path}");
+            let (shown, whole) = (server.get(&path).text, all.get(&path).text);
+            assert!(!shown.contains("t0ken") && shown.contains("[redacted]"), "{path}: {shown}");
+            assert!(shown.contains("12345678901234567890.10"), "{path}: {shown}");
+            assert!(whole.contains("t0ken") && !whole.contains("[redacted]"), "{path}: {whole}");
+        }
+    })
+    .await;
+    working.stop().await;
     live.sweep().await;
 }
 

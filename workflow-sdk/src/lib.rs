@@ -47,6 +47,7 @@
 //! | `postgres` | yes | the PostgreSQL store |
 //! | `testing` | no | the module `testing`: replays of stored histories, for tests |
 //! | `encryption` | no | `Encryption`: every stored payload encrypted, with keys that rotate |
+//! | `metrics` | no | the module `metrics`: counters, histograms and gauges of the database |
 //! | `failpoints` | no | points at which a test kills the process or fails an operation |
 //! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them |
 
@@ -57,6 +58,8 @@ mod client;
 mod ctx;
 #[cfg(feature = "encryption")]
 mod encryption;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod operate;
 mod schedule;
 #[cfg(all(test, feature = "macros"))]

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use workflow_engine::executor::{ClaimAnswer, ExecutorStopped};
 use workflow_engine::faults::failpoint_error;
+use workflow_engine::observe::Event;
 use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Write};
 use workflow_sdk::DatabaseError;
 
@@ -107,7 +108,11 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
             shared.clock.set(claimed.now);
             shared.lane_order.note(&claimed.runs);
             shared.queues.hold_back(&claimed, hold_until(shared));
-            let more_are_due = claimed.runs.len() == permits.num_permits();
+            let (wanted, claimed_runs) = (permits.num_permits(), claimed.runs.len());
+            let (worker, duration) = (shared.id, begun.elapsed());
+            let answered = Event::ClaimAnswered { worker, wanted, claimed: claimed_runs, duration };
+            shared.client.observers().event(&answered);
+            let more_are_due = claimed_runs == wanted;
             start_drives(shared, claimed.runs, begun, permits);
             if more_are_due { Next::Claim } else { Next::Wait }
         }

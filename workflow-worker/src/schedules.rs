@@ -5,10 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::join_all;
 use tokio::time::Instant;
 use workflow_engine::model::{NewRun, RunId, StoredSchedule, Timestamp, UnreadablePayload, check_gate_of};
-use workflow_engine::schedule::{Calendar, Declaration, EndsOfRuns, Firing, Occurrence, PauseCause, Record, fire};
+use workflow_engine::observe::{Event, Observers};
+use workflow_engine::schedule::{
+    Calendar, Declaration, EndsOfRuns, Firing, Occurrence, PauseCause, Record, ScheduleState, fire,
+};
 use workflow_engine::store::{DueSchedules, Outcome, ScheduleWrite, Write};
 use workflow_sdk::internal::ScheduledInput;
 use workflow_sdk::{DatabaseError, RunStatus};
@@ -138,23 +142,27 @@ async fn look(
     let ends = ends_of_runs(shared, &due).await?;
     let (mut writes, mut others) = (Vec::with_capacity(due.len()), Vec::new());
     for Due { row, mut record, calendar } in due {
+        let before = record.state.clone();
         let grace = shared.options.cancel_grace;
         let Firing { starts, cancels, terminations } = fire(&mut record, &row.name, &calendar, &ends, (now, grace));
         let seen = Some(row.revision);
         let (record, starts) = with_inputs(shared, inputs, &row, record, starts, now);
+        let fired = Fired::of(&row.name, &calendar, (&before, &record.state), now);
         let next = Some(record.to_row(&row.name, row.input, &calendar, now));
         let write = ScheduleWrite { name: row.name, seen, next, starts };
-        writes.push(Write::Schedule(Box::new(write)));
+        writes.push((fired, Write::Schedule(Box::new(write))));
         others.extend(cancels.into_iter().map(Write::Cancel).chain(terminations.into_iter().map(Write::Terminate)));
     }
     let mut pending = Vec::with_capacity(writes.len());
-    for write in writes {
+    for (fired, write) in writes {
         let Ok(sent) = shared.executor().send(write).await else { return std::future::pending().await };
-        pending.push(sent);
+        pending.push(sent.map(|outcome| (fired, outcome)));
     }
-    for outcome in join_all(pending).await {
-        if let Ok(Outcome::Refused(error)) = outcome {
-            return Err(error);
+    for (fired, outcome) in join_all(pending).await {
+        match outcome {
+            Ok(Outcome::Applied) => fired.send(shared.client.observers()),
+            Ok(Outcome::Refused(error)) => return Err(error),
+            _ => {}
         }
     }
     for write in others {
@@ -169,6 +177,38 @@ struct Due {
     row: StoredSchedule,
     record: Record,
     calendar: Calendar,
+}
+
+/// The changes of a schedule by a look at it, for observers.
+struct Fired {
+    schedule: String,
+    started: u64,
+    skipped: u64,
+    missed: u64,
+    lateness: Option<Duration>,
+}
+
+impl Fired {
+    /// Returns the difference between two states of a schedule.
+    fn of(name: &str, calendar: &Calendar, (before, after): (&ScheduleState, &ScheduleState), now: Timestamp) -> Self {
+        let started = after.started.saturating_sub(before.started);
+        let latest = after.last_at.filter(|_| started > 0);
+        Self {
+            schedule: name.to_owned(),
+            started,
+            skipped: after.skipped.saturating_sub(before.skipped),
+            missed: after.missed.saturating_sub(before.missed),
+            lateness: latest.map(|at| now.since(calendar.due_at(name, at))),
+        }
+    }
+
+    fn send(&self, observers: &Observers) {
+        let Self { ref schedule, started, skipped, missed, lateness } = *self;
+        // A look that only waits on for the end of a run is no news.
+        if started + skipped + missed > 0 {
+            observers.event(&Event::ScheduleFired { schedule, started, skipped, missed, lateness });
+        }
+    }
 }
 
 /// Reads the record of a row. One of a later release is left to workers of that release.

@@ -43,8 +43,6 @@ impl Signals {
 /// Lets running steps end for the grace time, or until `at_once`. Then gives every run back.
 pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
     shared.claims.direct_all(Directive::Drain);
-    let runs = shared.claims.all().len();
-    tracing::info!(runs, grace = ?shared.options.grace, "worker stops: running steps may end, then every run is given back");
     tokio::join!(end_drives(shared, at_once), release_undriven(shared));
 }
 

@@ -348,7 +348,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let mut lease = LeaseThread::start(&shared).await?;
         let mut dropped = ReleaseOnDrop(Some(Arc::clone(&shared)));
         let observers = shared.client.observers().clone();
-        observers.event(&Event::WorkerStarted { worker: shared.id, lanes: shared.lanes.len() });
+        let (worker, lanes, concurrency) = (shared.id, shared.lanes.len(), shared.options.concurrency);
+        observers.event(&Event::WorkerStarted { worker, lanes, concurrency });
         let mut pulse = JoinSet::new();
         if !shared.client.store().in_process() {
             pulse.spawn(beat(Arc::clone(&shared)));
@@ -358,10 +359,11 @@ impl<S: Send + Sync + 'static> Worker<S> {
             // The running bodies could write nothing more, so they are not waited for.
             shared.claims.direct_all(Directive::Abandon);
         }
+        observers.event(&Event::WorkerStopping { worker, claims: shared.claims.all().len() });
         drain(&shared, stop_at_once).await;
         dropped.0 = None;
         lease.stop().await;
-        observers.event(&Event::WorkerStopped { worker: shared.id });
+        observers.event(&Event::WorkerStopped { worker });
         result
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 10] = [
+pub(crate) const SHIPPED: [&str; 11] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",
@@ -14,6 +14,7 @@ pub(crate) const SHIPPED: [&str; 10] = [
     "workflow-testing",
     "workflow-http",
     "workflow-dashboard",
+    "workflow-remote",
     "workflow-cli",
 ];
 
@@ -22,7 +23,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The files below a directory that have this extension, in the order of their paths. Leaves out
-/// build output.
+/// build output and installed packages.
 pub(crate) fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut entries: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -30,7 +31,7 @@ pub(crate) fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     for path in entries {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            if name != "target" && !name.starts_with('.') {
+            if !["target", "node_modules"].contains(&name.as_str()) && !name.starts_with('.') {
                 found.extend(files(&path, extension));
             }
         } else if path.extension().is_some_and(|it| it == extension) {

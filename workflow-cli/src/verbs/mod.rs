@@ -42,11 +42,11 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
     }
-    let client = target.connect().await?;
+    let operate = target.operate().await?;
     if let Verb::Dashboard(dashboard) = verb {
-        return dashboard::serve(client, output, dashboard).await;
+        return dashboard::serve(operate.into(), output, dashboard).await;
     }
-    let operate = client.operate();
+    let operate = &*operate;
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
         Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,
@@ -71,11 +71,7 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         Verb::Workflows => workflows::list(operate, output).await,
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Doctor => doctor::examine(operate, output).await,
-        Verb::Dashboard(_)
-        | Verb::Migrate
-        | Verb::Completions { .. }
-        | Verb::Demo(_)
-        | Verb::Run(_)
-        | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
+        Verb::Serve(_) | Verb::Preflight { .. } | Verb::Dashboard(_) => Ok(Exit::Ok),
     }
 }

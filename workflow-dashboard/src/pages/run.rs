@@ -7,7 +7,7 @@ use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
 use serde::Deserialize;
-use workflow_http::internal::shown;
+use workflow_http::internal::{redact_attempt, redact_payload, shown};
 use workflow_sdk::operate::{
     Cursor, HistoryPage, ListApprovals, ListHistory, ListTimeline, Operate, PayloadOf, RunDetail, RunSummary, Timeline,
     TimelineRow,
@@ -66,7 +66,7 @@ pub(crate) async fn show(
     let approvals = operate.approvals(ListApprovals::new().run(id));
     let reads = futures::future::join3(operate.run(id), operate.timeline_window(window), approvals);
     let (detail, timeline, approvals) = reads.await;
-    let (detail, timeline) = (shown(detail?, &visit.actor), timeline?);
+    let (detail, timeline) = (shown(detail?, &visit.actor, &shared.redact), timeline?);
     let header = Header {
         detail: &detail,
         timeline: &timeline,
@@ -78,12 +78,14 @@ pub(crate) async fn show(
             if let Some(cursor) = which.cursor {
                 list = list.cursor(Cursor::new(cursor));
             }
-            Tab::History(operate.history(list).await?)
+            let mut page = operate.history(list).await?;
+            page.items.iter_mut().for_each(|item| redact_attempt(&shared.redact, item));
+            Tab::History(page)
         }
         Some("data") => Tab::Data,
         _ => {
             let (children, step) =
-                futures::future::join(families(operate, &timeline), step_of(operate, &timeline, which.step.as_deref()))
+                futures::future::join(families(operate, &timeline), step_of(&shared, &timeline, which.step.as_deref()))
                     .await;
             let shown = match which.show.as_deref() {
                 Some("failed") => Shown::Failed,
@@ -115,16 +117,19 @@ async fn families(operate: &dyn Operate, timeline: &Timeline) -> Vec<Family> {
 }
 
 /// Reads what the panel of a step shows.
-async fn step_of<'a>(operate: &dyn Operate, timeline: &'a Timeline, step: Option<&str>) -> Option<Step<'a>> {
+async fn step_of<'a>(shared: &Shared, timeline: &'a Timeline, step: Option<&str>) -> Option<Step<'a>> {
     let row: &TimelineRow = timeline.rows.iter().find(|row| Some(row.step.as_str()) == step)?;
+    let operate = &*shared.operate;
     let page = operate.history(ListHistory::new(timeline.run).limit(PANEL_HISTORY)).await.ok();
     let items = page.map(|page| page.items).unwrap_or_default();
-    let items: Vec<_> = items.into_iter().filter(|item| item.step == row.step).collect();
+    let mut items: Vec<_> = items.into_iter().filter(|item| item.step == row.step).collect();
+    items.iter_mut().for_each(|item| redact_attempt(&shared.redact, item));
     let attempt = row.bars.last().map_or(1, |bar| bar.attempt);
-    let output = match items.is_empty() {
+    let mut output = match items.is_empty() {
         true => operate.payload(timeline.run, PayloadOf::Step { step: row.step.clone(), attempt }).await.ok(),
         false => None,
     };
+    output.iter_mut().for_each(|output| redact_payload(&shared.redact, output));
     Some(Step { run: timeline.run, row, items, output, end: timeline.to })
 }
 

@@ -7,6 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use workflow_http::internal::redact_payload;
 use workflow_sdk::RunId;
 use workflow_sdk::operate::{PayloadOf, RunDetail};
 
@@ -67,7 +68,8 @@ pub(crate) async fn download(
         ("step", Some(step)) => PayloadOf::Step { step, attempt: which.attempt.unwrap_or(1) },
         _ => return Err(refused("It is not clear which payload is meant.".into())),
     };
-    let payload = shared.operate.payload(run, of).await?;
+    let mut payload = shared.operate.payload(run, of).await?;
+    redact_payload(&shared.redact, &mut payload);
     let unreadable = || Problem::bad_input("The payload cannot be read.", "The page of the run says why.");
     let json = payload.json.ok_or_else(unreadable)?;
     let name = format!("attachment; filename=\"{}.json\"", status::short_id(run).replace('…', "-"));

@@ -7,6 +7,7 @@ use super::Timestamp;
 
 /// The id of an audit row: a UUIDv7, so ids sort by the time at which the orders were given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct AuditId(Uuid);
 

@@ -6,6 +6,7 @@ use super::{RunId, Timestamp};
 
 /// The name and the key by which waits and emissions of an event find each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventName {
     /// The name of the event, such as `order.paid`.
     pub name: String,

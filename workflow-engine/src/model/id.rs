@@ -17,6 +17,7 @@ use super::Timestamp;
 /// assert_eq!(id.to_string().parse::<RunId>().unwrap(), id);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct RunId(Uuid);
 
@@ -128,6 +129,7 @@ impl fmt::Debug for RunId {
 
 /// The id of one worker during its life. A restarted worker has a new id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct WorkerId(Uuid);
 

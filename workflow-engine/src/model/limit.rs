@@ -4,6 +4,7 @@ use super::{InvalidRate, Rate, Timestamp, unquoted};
 
 /// The rule of a limit for steps. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct LimitRule {
     /// The largest number of bodies of steps that run at once per key, over all workers of the

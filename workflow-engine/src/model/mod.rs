@@ -7,6 +7,8 @@ mod circuit;
 mod clock;
 mod decision;
 mod decode_error;
+#[cfg(feature = "openapi")]
+mod duration_document;
 mod effect;
 mod emission;
 mod fork;
@@ -46,6 +48,8 @@ pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
 pub use clock::Clock;
 pub use decision::Decision;
 pub use decode_error::{DECODER_PANICKED, unquoted, without_values};
+#[cfg(feature = "openapi")]
+pub use duration_document::DurationDocument;
 pub use effect::Effect;
 pub use emission::{
     EMISSION_SIGNAL, EVENT_SIGNAL, EmittingStep, EventName, EventWait, LeftWait, NewEmission, busy_event_delay,

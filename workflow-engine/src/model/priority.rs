@@ -9,6 +9,7 @@ use super::Timestamp;
 /// head start of one over another is a time, so a run of a low priority that has waited for that
 /// much longer goes first. A priority never stops a run that is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Priority {

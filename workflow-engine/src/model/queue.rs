@@ -4,6 +4,7 @@ use super::{InvalidRate, Rate, Timestamp, unquoted};
 
 /// The limits of a queue. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct QueueLimits {
     /// The largest number of runs that workers drive at once, over all workers of the database.
@@ -69,6 +70,7 @@ impl QueueLimits {
 /// gate is known from its first start on, and needs no declaration. The gates of a queue take
 /// turns, so the backlog of one does not delay the runs behind another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct GateLimits {
     /// The largest number of runs of one gate that workers drive at once, over all workers of the
@@ -126,6 +128,7 @@ impl GateLimits {
 /// A queue, or a gate of it, that takes no further run: as many runs wait in it as its
 /// [`max_waiting`](QueueLimits::max_waiting) allows. Nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 #[error("{} takes no further run: {}; {}", self.place(), self.reason(), self.way_out())]
 pub struct FullQueue {
@@ -171,6 +174,7 @@ impl FullQueue {
 
 /// The pause of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct QueuePause {
     /// When the queue was paused.

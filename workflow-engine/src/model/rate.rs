@@ -26,6 +26,7 @@ use super::Timestamp;
 /// assert_eq!(Rate::per(Duration::from_secs(3600), 5).to_string(), "5 per 3600 s");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rate {
     runs: u32,
     /// In microseconds.

@@ -21,11 +21,15 @@ use super::RunStatus;
 /// assert_eq!(retain, Retain::forever().failed(90 * DAY).succeeded(30 * DAY));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 #[must_use = "nothing is deleted before a worker gets this"]
 pub struct Retain {
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::DurationDocument>))]
     succeeded: Option<Duration>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::DurationDocument>))]
     failed: Option<Duration>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::DurationDocument>))]
     canceled: Option<Duration>,
 }
 
@@ -100,6 +104,7 @@ impl Retain {
 
 /// The retention of each workflow that a worker declares. Runs of other workflows stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Retention(pub BTreeMap<String, Retain>);
 

@@ -10,6 +10,7 @@ use super::{
 
 /// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
@@ -86,6 +87,7 @@ impl fmt::Display for RunStatus {
 /// The queue, workflow and version of a run. A worker claims only from the lanes that it serves, so
 /// runs in other lanes do not add to the cost of its claims.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Lane {
     /// The name of the queue.
     pub queue: String,
@@ -105,6 +107,7 @@ impl fmt::Display for Lane {
 
 /// The fate of a child whose parent ends or is canceled before the child has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnParentEnd {
     /// The child is canceled.
@@ -133,6 +136,7 @@ impl OnParentEnd {
 
 /// The parent of a run, and the step of the parent that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Parent {
     /// The parent's id.
     pub run_id: RunId,

@@ -8,6 +8,7 @@ use super::{ErrorKind, Lane, Parent, Priority, Run, RunId, RunStatus, Timestamp,
 
 /// A run in a list: its row without payloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RunSummary {
     /// The run's id.
@@ -74,6 +75,7 @@ pub struct RunSummary {
 /// The present state of a run, as far as its row shows it. The explanation of a run says more,
 /// and reads more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunNow {
@@ -115,6 +117,7 @@ pub enum RunNow {
 /// The beginning of an error. Its `Debug` output shows the size of the text, because errors of
 /// authors are payloads.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ErrorSummary {
     /// The cause of the error.

@@ -13,6 +13,7 @@ pub const RUNNING_ROW_DELAY: Duration = Duration::from_millis(20);
 
 /// The kind of a durable operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepKind {
@@ -109,6 +110,7 @@ impl fmt::Display for StepKind {
 
 /// The status of an attempt of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttemptStatus {

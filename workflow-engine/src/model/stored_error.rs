@@ -7,6 +7,7 @@ use super::{Timestamp, TypedPayload, unquoted};
 
 /// The cause of an error, as far as a program may want to tell causes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -71,6 +72,7 @@ impl fmt::Display for ErrorKind {
 
 /// An error in its stored form. A replay sees the stored form, so the first run sees it too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct StoredError {
     /// The cause of the error.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(Timestamp::from(SystemTime::from(start)), start);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 

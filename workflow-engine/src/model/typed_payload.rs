@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// A value of an author's own error type, stored beside the error's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct TypedPayload {
     /// The name of the type: the name under which the value is stored, not the type's Rust path.

@@ -166,6 +166,33 @@ pub enum Event<'a> {
         /// How long it took, with the rests between the batches.
         duration: Duration,
     },
+    /// A worker has fired a schedule: each occurrence that was due has started a run, waits for the
+    /// end of another run, or is left out.
+    ScheduleFired {
+        /// The schedule.
+        schedule: &'a str,
+        /// How many runs were started.
+        started: u64,
+        /// How many occurrences started no run because another run had not ended.
+        skipped: u64,
+        /// How many occurrences started no run because no worker was there in time.
+        missed: u64,
+        /// The time from the latest occurrence that started a run to the decision to start it,
+        /// with the wait for another run. `None` if no run was started.
+        lateness: Option<Duration>,
+    },
+    /// A worker asked for runs, and the commit of its claim was answered. Sent for claims that find
+    /// nothing, too.
+    ClaimAnswered {
+        /// The worker.
+        worker: WorkerId,
+        /// How many runs it asked for.
+        wanted: usize,
+        /// How many runs it has claimed.
+        claimed: usize,
+        /// The time from the begin of the commit to its answer.
+        duration: Duration,
+    },
     /// The executor committed a batch.
     Committed {
         /// How many writes the batch had.
@@ -190,6 +217,15 @@ pub enum Event<'a> {
         worker: WorkerId,
         /// How many lanes it serves.
         lanes: usize,
+        /// How many runs it drives at once.
+        concurrency: u32,
+    },
+    /// A worker begins to stop: it claims nothing more, and lets running bodies end.
+    WorkerStopping {
+        /// The worker.
+        worker: WorkerId,
+        /// How many runs it holds.
+        claims: usize,
     },
     /// A worker stopped.
     WorkerStopped {
@@ -245,9 +281,12 @@ impl Event<'_> {
             Self::StepBegun { .. } => "step_begun",
             Self::StepRetried { .. } => "step_retried",
             Self::StepEnded { .. } => "step_ended",
+            Self::ScheduleFired { .. } => "schedule_fired",
+            Self::ClaimAnswered { .. } => "claim_answered",
             Self::Committed { .. } => "committed",
             Self::CommitFailed { .. } => "commit_failed",
             Self::WorkerStarted { .. } => "worker_started",
+            Self::WorkerStopping { .. } => "worker_stopping",
             Self::WorkerStopped { .. } => "worker_stopped",
             Self::WorkerDied { .. } => "worker_died",
             Self::OldRunsDeleted { .. } => "old_runs_deleted",

@@ -96,8 +96,21 @@ impl Observer for LogObserver {
                 let error = error as &dyn std::error::Error;
                 tracing::error!(target: "workflow", event = event.name(), writes, failures, error, "commit failed");
             }
-            Event::WorkerStarted { worker, lanes } => {
-                tracing::info!(target: "workflow", %worker, lanes, event = event.name(), "worker started");
+            Event::ScheduleFired { schedule, started, skipped, missed, lateness } => {
+                let event = event.name();
+                tracing::debug!(target: "workflow", event, schedule, started, skipped, missed, ?lateness, "schedule fired");
+            }
+            Event::ClaimAnswered { worker, wanted, claimed, duration } => {
+                let event = event.name();
+                tracing::trace!(target: "workflow", event, %worker, wanted, claimed, ?duration, "claim answered");
+            }
+            Event::WorkerStarted { worker, lanes, concurrency } => {
+                let event = event.name();
+                tracing::info!(target: "workflow", %worker, lanes, concurrency, event, "worker started");
+            }
+            Event::WorkerStopping { worker, claims } => {
+                let event = event.name();
+                tracing::info!(target: "workflow", %worker, claims, event, "worker stops: running steps may end");
             }
             Event::OldRunsDeleted { worker, deleted, kept, duration } => {
                 let event = event.name();

@@ -19,6 +19,7 @@ const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// All that is declared about a schedule, except its name and the input of its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
     /// The times.
@@ -37,6 +38,7 @@ pub struct Declaration {
     pub priority: Option<Priority>,
     /// The deadline of a run, counted from its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::model::DurationDocument>))]
     pub deadline: Option<Duration>,
     /// The fate of an occurrence that is due while a run has not ended.
     pub overlap: Overlap,

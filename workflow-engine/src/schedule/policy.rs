@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The fate of an occurrence that is due while a run of its schedule has not ended. Runs that were
 /// triggered count; backfilled runs do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Overlap {
@@ -27,6 +28,7 @@ pub enum Overlap {
 
 /// The fate of occurrences that passed while no worker was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum CatchUp {
@@ -35,11 +37,13 @@ pub enum CatchUp {
     /// an occurrence per second starts fewer runs when workers are late.
     Latest {
         /// The greatest age. Range: a second to a year.
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::model::DurationDocument))]
         window: Duration,
     },
     /// Each one that is not older than `window` starts a run, but only the latest `max` of them.
     All {
         /// The greatest age. Range: a second to a year.
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::model::DurationDocument))]
         window: Duration,
         /// The most runs at once. Range: 1 to 1,000.
         max: u32,
@@ -47,6 +51,7 @@ pub enum CatchUp {
     /// None starts a run, except one that is at most this late.
     Skip {
         /// The lateness that is not noticed. Range: a second to a year.
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::model::DurationDocument))]
         within: Duration,
     },
 }

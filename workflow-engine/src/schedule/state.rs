@@ -4,6 +4,7 @@ use crate::model::{RunId, Timestamp};
 
 /// The state of a schedule: its next occurrence, its runs, its pause and its counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleState {
     /// The next occurrence; `None` if there is none any more.
@@ -38,6 +39,7 @@ pub struct ScheduleState {
 
 /// An occurrence that waits for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Waiting {
     /// The occurrence.
@@ -48,6 +50,7 @@ pub struct Waiting {
 
 /// A pause of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SchedulePause {
     /// The cause.
@@ -60,6 +63,7 @@ pub struct SchedulePause {
 
 /// The cause of a schedule's pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PauseCause {

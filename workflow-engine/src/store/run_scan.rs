@@ -7,6 +7,7 @@ pub const SCAN_BUDGET: u32 = 20_000;
 
 /// The direction in which a list goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// To older runs.

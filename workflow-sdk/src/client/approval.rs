@@ -18,6 +18,7 @@ const MAX_APPROVALS: u32 = 1000;
 
 /// An approval that a run waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct PendingApproval {
     /// The run that waits.

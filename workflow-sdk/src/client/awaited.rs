@@ -7,6 +7,7 @@ use workflow_engine::model::{AttemptStatus, EventName, StepAttempt, StepKind, Ti
 
 /// A step that a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Awaited {
     /// The kind of the step.

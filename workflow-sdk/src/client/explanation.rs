@@ -27,6 +27,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 ///
 /// `Display` gives one sentence for people; its wording may change. Programs match on the variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Explanation {

@@ -11,6 +11,7 @@ use super::{Payload, Role};
 ///
 /// Its text is an object with the name of the action: `{"action":"pause_queue","queue":"mail"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Action {
@@ -160,6 +161,7 @@ pub enum Action {
 
 /// Starts a run: see [`Client::start_by_name`](crate::Client::start_by_name).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StartRun {
@@ -218,6 +220,7 @@ impl StartRun {
 
 /// Forks a run: see [`Client::fork`](crate::Client::fork).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ForkRun {

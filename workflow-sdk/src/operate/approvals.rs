@@ -59,6 +59,7 @@ impl ListApprovals {
 
 /// The approvals that wait for the longest time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ApprovalPage {
     /// The approvals, the longest waiting first.

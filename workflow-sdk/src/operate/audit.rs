@@ -109,6 +109,7 @@ impl Default for ListAudit {
 
 /// One page of audit rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct AuditPage {
     /// The rows, the newest first.
@@ -121,6 +122,7 @@ pub struct AuditPage {
 
 /// An order that changed something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct AuditEntry {
     /// Identifies the order. Ids sort by the time at which the orders were given.

@@ -16,6 +16,7 @@ pub(super) const AT_MOST: u32 = MOST_COUNTED + 1;
 
 /// A number of rows, counted up to a bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Count {
     /// The rows that were counted.
@@ -44,6 +45,7 @@ impl Count {
 /// runs are not counted: no index has them alone, because it would cost every run that succeeds a
 /// write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Counts {
     /// Runs that wait for their first claim, their start time or their next attempt.

@@ -13,6 +13,7 @@ use super::{OperateError, OperateErrorCode, Query};
 /// The place between two items of a list. Its text means something only to the query, or the other
 /// list, of its page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Cursor(String);
 

@@ -9,6 +9,8 @@ use super::query::nearest;
 /// |---|---|---|
 /// | `bad_query`, `bad_cursor`, `bad_limit`, `bad_input` | 400 | 2 |
 /// | `too_large` | 413 | 2 |
+/// | `unauthorized` | 401 | 3 |
+/// | `forbidden` | 403 | 3 |
 /// | `not_found` | 404 | 4 |
 /// | `conflict` | 409 | 1 |
 /// | `full` | 429 | 1 |
@@ -16,6 +18,7 @@ use super::query::nearest;
 /// | `timed_out` | 504 | 7 |
 /// | `unavailable` | 503 | 9 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OperateErrorCode {
@@ -29,6 +32,10 @@ pub enum OperateErrorCode {
     BadInput,
     /// A value is larger than the client's limit.
     TooLarge,
+    /// A server does not let the caller in. A database never answers so.
+    Unauthorized,
+    /// A server does not let this caller do this. A database never answers so.
+    Forbidden,
     /// There is nothing of this id or name.
     NotFound,
     /// The order does not fit the state of its target, such as the retry of a run that has not
@@ -50,6 +57,8 @@ impl OperateErrorCode {
     pub const fn http_status(self) -> u16 {
         match self {
             Self::BadQuery | Self::BadCursor | Self::BadLimit | Self::BadInput => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::Conflict => 409,
             Self::TooLarge => 413,
@@ -66,6 +75,7 @@ impl OperateErrorCode {
         match self {
             Self::Conflict | Self::Full | Self::Unreadable => 1,
             Self::BadQuery | Self::BadCursor | Self::BadLimit | Self::BadInput | Self::TooLarge => 2,
+            Self::Unauthorized | Self::Forbidden => 3,
             Self::NotFound => 4,
             Self::TimedOut => 7,
             Self::Unavailable => 9,
@@ -92,7 +102,8 @@ pub struct OperateError {
 }
 
 impl OperateError {
-    pub(super) fn new(code: OperateErrorCode, message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// Returns an error, for implementations of [`Operate`](super::Operate). `help` is the way out.
+    pub fn new(code: OperateErrorCode, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: help.into(), query: None }
     }
 

@@ -56,6 +56,7 @@ impl ListHistory {
 
 /// One page of a history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct HistoryPage {
     /// The outcomes in the order in which the workflow got them, then the attempts that are no
@@ -68,6 +69,7 @@ pub struct HistoryPage {
 
 /// One attempt of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct HistoryItem {
     /// The key of the step.

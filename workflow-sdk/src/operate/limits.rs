@@ -14,6 +14,7 @@ const MOST_LIMITS: usize = 1_000;
 
 /// A limit for steps that was declared or set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct LimitView {
     /// The name.

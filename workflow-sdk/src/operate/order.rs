@@ -30,6 +30,7 @@ use super::{Action, OperateError, OperateErrorCode};
 /// An order is read from JSON text, in which a payload keeps its very digits. It cannot be a
 /// flattened field of another type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Order {
     /// The action.
@@ -116,6 +117,7 @@ impl<'de> Deserialize<'de> for Order {
 /// The least a person or program must be allowed to, to give an order. Each role may do what those
 /// before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Role {
@@ -139,6 +141,7 @@ pub enum Role {
 /// # Ok::<(), workflow_sdk::operate::OperateError>(())
 /// ```
 #[derive(Clone)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = serde_json::Value))]
 pub struct Payload(Box<RawValue>);
 
 impl Payload {

@@ -4,6 +4,7 @@ use workflow_engine::model::{RunId, RunStatus, Timestamp};
 
 /// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Done {
     /// The outcome, for programs.
@@ -16,6 +17,7 @@ pub struct Done {
 /// The outcome of an order, for programs. Its text is an object with the name of the outcome:
 /// `{"outcome":"already_ended","status":"failed"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OrderOutcome {

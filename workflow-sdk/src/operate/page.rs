@@ -84,6 +84,7 @@ impl Default for ListRuns {
 
 /// One page of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RunPage {
     /// The runs, the newest first, in both directions.

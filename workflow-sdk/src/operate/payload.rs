@@ -22,6 +22,7 @@ pub const SHOWN_BYTES: u32 = 64 * 1024;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct StoredPayload {
     /// The size in bytes. Of an encoded payload that is not shown, it is the size of its stored
@@ -67,6 +68,7 @@ fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payloa
 /// numbers keep all their digits. Only `serde_json` can read and write it. Its `Debug` output shows
 /// the size alone, because it is logged.
 #[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = serde_json::Value))]
 pub struct PayloadText(String);
 
 impl PayloadText {

@@ -19,6 +19,7 @@ const MOST_QUEUES: usize = 1_000;
 
 /// A queue: one that was declared, limited or paused, or in which a run was ever started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct QueueView {
     /// The name.
@@ -93,6 +94,7 @@ impl ListGates {
 
 /// One page of the gates of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct GatePage {
     /// The gates, in the order of their names.
@@ -104,6 +106,7 @@ pub struct GatePage {
 
 /// A gate of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct GateView {
     /// The name.

@@ -21,6 +21,7 @@ const PART: u32 = 2_000;
 
 /// One run, with everything about it except its history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RunDetail {
     /// The run as a list has it. Its [`error`](RunSummary::error) is `None`: the whole error stands

@@ -66,6 +66,7 @@ impl ListSchedules {
 
 /// One page of schedules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct SchedulePage {
     /// The schedules, in the order of their names.
@@ -80,6 +81,7 @@ pub struct SchedulePage {
 
 /// A schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ScheduleView {
     /// The name.
@@ -100,6 +102,7 @@ pub struct ScheduleView {
 
 /// A schedule that this program does not understand: a later release wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UnreadableView {
     /// The name.

@@ -71,6 +71,7 @@ impl ListTimeline {
 /// crash cut off and that has ended since is one bar, from its first beginning to its end, and
 /// [`repeated`](Bar::repeated) if that can be seen. The rows have no lines of code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Timeline {
     /// The run.
@@ -96,6 +97,7 @@ pub struct Timeline {
 
 /// A time during which the run was in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RunSpan {
     /// The state.
@@ -109,6 +111,7 @@ pub struct RunSpan {
 
 /// The state of a run during a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SpanState {
@@ -126,6 +129,7 @@ pub enum SpanState {
 
 /// One step of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct TimelineRow {
     /// The key of the step.
@@ -150,6 +154,7 @@ pub struct TimelineRow {
 
 /// A part of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Bar {
     /// The state.
@@ -169,6 +174,7 @@ pub struct Bar {
 
 /// The state of a [`Bar`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BarState {
@@ -191,6 +197,7 @@ pub enum BarState {
 
 /// A moment of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Mark {
     /// The time.
@@ -201,6 +208,7 @@ pub struct Mark {
 
 /// The kind of a [`Mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MarkKind {

@@ -15,6 +15,7 @@ use super::queues::MOST_LANES;
 
 /// A recorded worker. One that died stays recorded until another worker has taken its runs over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct WorkerView {
     /// The worker.
@@ -35,6 +36,7 @@ pub struct WorkerView {
 
 /// A workflow of which a run was ever started, or that a worker serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct WorkflowView {
     /// The name.
@@ -45,6 +47,7 @@ pub struct WorkflowView {
 
 /// One version of a workflow in one queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct VersionView {
     /// The queue.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The kind of a mistake in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QueryErrorKind {
@@ -45,6 +46,7 @@ impl QueryErrorKind {
 
 /// A query that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct QueryError {
     /// The kind of the mistake.

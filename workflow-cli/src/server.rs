@@ -1,0 +1,195 @@
+//! The HTTP port of a program: its health, its metrics, and the interface for operators.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use workflow_http::{Access, Actor, router};
+use workflow_sdk::metrics::{DatabaseGauges, METRICS, MetricKind};
+use workflow_sdk::operate::Operate;
+use workflow_sdk::{Client, Event, Observer};
+
+use crate::{Exit, Failure};
+
+/// The variable of the environment that holds the token of the interface.
+const TOKEN: &str = "WORKFLOW_HTTP_TOKEN";
+
+/// How often the recorder merges the values of its histograms, so that they take no memory while
+/// nothing scrapes them.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How long open requests may take after the worker has ended.
+const LAST_REQUESTS: Duration = Duration::from_secs(2);
+
+/// Whether the worker takes new runs. An observer of its client keeps it up to date.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// Returns the readiness of a program without a worker, which is always ready.
+    pub(crate) fn always() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Observer for Readiness {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::WorkerStarted { .. } => self.0.store(true, Ordering::Release),
+            Event::WorkerStopping { .. } => self.0.store(false, Ordering::Release),
+            _ => {}
+        }
+    }
+}
+
+/// Makes a recorder of Prometheus that of this process. `None` if the program has one already.
+pub(crate) fn install_recorder() -> Option<PrometheusHandle> {
+    let histograms = METRICS.iter().filter(|metric| metric.kind == MetricKind::Histogram);
+    let builder = histograms.fold(PrometheusBuilder::new(), |builder, metric| {
+        let name = Matcher::Full(metric.name.to_owned());
+        // Refuses only an empty list of buckets, and then shows quantiles.
+        builder.set_buckets_for_metric(name, metric.buckets).unwrap_or_default()
+    });
+    builder.install_recorder().ok()
+}
+
+/// A port on which nothing is answered yet.
+pub(crate) struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Port {
+    /// Binds the address.
+    pub(crate) async fn bind(address: SocketAddr) -> Result<Self, Failure> {
+        let failed = |error| {
+            Failure::new(Exit::Error, format!("cannot listen on {address}: {error}"))
+                .help("choose another address with --http, as 127.0.0.1:7778")
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+
+    /// Returns the address, with the port that was chosen if it was 0.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Begins to answer, until [`Server::stop`].
+    pub(crate) fn serve(self, client: Client, readiness: Readiness, recorder: Option<PrometheusHandle>) -> Server {
+        let mut tasks = JoinSet::new();
+        if let Some(recorder) = recorder.clone() {
+            tasks.spawn(keep_small(recorder));
+        }
+        let gauges = recorder.map(|recorder| (DatabaseGauges::new(client.clone()), recorder));
+        let shared = Shared { operate: Arc::new(client.clone()), readiness, gauges };
+        let app = app(shared, router(client, access()));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = axum::serve(self.listener, app.into_make_service_with_connect_info::<SocketAddr>());
+        let server = tokio::spawn(async move {
+            // An error means that the server was dropped, which ends it, too.
+            let graceful = served.with_graceful_shutdown(async { drop(stopped.await) });
+            if let Err(error) = graceful.await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the HTTP port is closed");
+            }
+        });
+        Server { stop, server, _tasks: tasks }
+    }
+}
+
+/// A port on which requests are answered.
+pub(crate) struct Server {
+    stop: oneshot::Sender<()>,
+    server: tokio::task::JoinHandle<()>,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// Takes no further request, and lets open ones end for a moment.
+    pub(crate) async fn stop(mut self) {
+        // A receiver that is gone means that the server has ended.
+        let _ = self.stop.send(());
+        if tokio::time::timeout(LAST_REQUESTS, &mut self.server).await.is_err() {
+            self.server.abort();
+        }
+    }
+}
+
+async fn keep_small(recorder: PrometheusHandle) {
+    let mut interval = tokio::time::interval(UPKEEP);
+    loop {
+        interval.tick().await;
+        recorder.run_upkeep();
+    }
+}
+
+/// Returns the access to the interface: by the token of the environment, or from this machine only.
+fn access() -> Access {
+    match std::env::var(TOKEN) {
+        Ok(token) if !token.is_empty() => Access::token(token, Actor::admin("token")),
+        _ => Access::local(),
+    }
+}
+
+/// The state that the handlers share.
+#[derive(Clone)]
+struct Shared {
+    operate: Arc<dyn Operate>,
+    readiness: Readiness,
+    gauges: Option<(DatabaseGauges, PrometheusHandle)>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("readiness", &self.readiness).finish_non_exhaustive()
+    }
+}
+
+/// Returns the routes of the program; the router of the interface answers all others.
+fn app(shared: Shared, interface: Router) -> Router {
+    Router::new()
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback_service(interface)
+        .with_state(shared)
+}
+
+/// Answers 200 if the worker takes runs and the database can be reached.
+async fn ready(State(shared): State<Shared>) -> Response {
+    if !shared.readiness.is_ready() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the worker has not started, or stops\n").into_response();
+    }
+    match shared.operate.counts().await {
+        Ok(_) => "ok\n".into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.message)).into_response(),
+    }
+}
+
+/// Answers the metrics of the process and of the database as text for Prometheus.
+async fn metrics(State(shared): State<Shared>) -> Response {
+    let Some((gauges, recorder)) = shared.gauges else {
+        let why = "this program has a recorder of its own, so its metrics are where that one shows them\n";
+        return (StatusCode::NOT_FOUND, why).into_response();
+    };
+    // Without the database, the metrics of the process are still worth reading.
+    if let Err(error) = gauges.refresh().await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the gauges of the database are old");
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], recorder.render()).into_response()
+}

@@ -1,0 +1,69 @@
+//! Reads an answer over HTTP: a value, a problem, or that of a server of another kind.
+
+use std::error::Error;
+
+use hyper::body::Bytes;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use workflow_sdk::operate::{OperateError, OperateErrorCode, QueryError};
+
+/// The status and the body of an answer.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+    detail: String,
+    help: String,
+    query: Option<QueryError>,
+}
+
+/// Reads the value of an answer, or its problem as the error that it was on the server.
+pub(crate) fn read<T: DeserializeOwned>(server: &str, reply: Reply) -> Result<T, OperateError> {
+    let Reply { status, body } = reply;
+    if !(200..300).contains(&status) {
+        let problem = serde_json::from_slice(&body);
+        return Err(problem.map_or_else(|_| of_another_kind(server, status), |problem| error(status, problem)));
+    }
+    serde_json::from_slice(&body).map_err(|error| {
+        if serde_json::from_slice::<IgnoredAny>(&body).is_err() {
+            return of_another_kind(server, status);
+        }
+        let message = format!("{server} gave an answer that this program does not understand: {error}");
+        OperateError::new(OperateErrorCode::Unreadable, message, "use a program of the release of the server, or later")
+    })
+}
+
+fn error(status: u16, problem: Problem) -> OperateError {
+    let Problem { code, detail, help, query } = problem;
+    let code = serde_json::from_value(code.into()).unwrap_or(match status {
+        401 => OperateErrorCode::Unauthorized,
+        403 => OperateErrorCode::Forbidden,
+        404 => OperateErrorCode::NotFound,
+        400..500 => OperateErrorCode::BadInput,
+        _ => OperateErrorCode::Unavailable,
+    });
+    let mut error = OperateError::new(code, detail, help);
+    error.query = query;
+    error
+}
+
+fn of_another_kind(server: &str, status: u16) -> OperateError {
+    let message = format!("{server} answered {status}, and not as a server of workflows does");
+    let help = "check the URL: it ends with the prefix of the interface, without /api/v1";
+    OperateError::new(OperateErrorCode::Unavailable, message, help)
+}
+
+/// Returns the error of a server that cannot be reached, or that was lost before its answer.
+pub(crate) fn unreached(server: &str, error: &(dyn Error + 'static)) -> OperateError {
+    let mut message = format!("{server} cannot be reached: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        message.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    OperateError::new(OperateErrorCode::Unavailable, message, "check that the server runs, and the URL")
+}

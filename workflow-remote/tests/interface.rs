@@ -1,0 +1,198 @@
+//! A server is asked as its database is: each check runs over both, and gets the same answers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use workflow_http::{Access, Actor, router};
+use workflow_remote::Remote;
+use workflow_sdk::operate::{
+    Action, Cursor, ForkRun, ListApprovals, ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline,
+    Operate, OperateError, OperateErrorCode, Order, OrderOutcome, Payload, PayloadOf, RunId, StartRun,
+};
+use workflow_sdk::prelude::*;
+use workflow_tests::{Database, Live, LocalWorker};
+
+#[workflow]
+async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
+    ctx.step("double", async || ok(number * 2)).await
+}
+
+#[workflow]
+async fn asks(ctx: &Ctx) -> Result<bool> {
+    Ok(ctx.approval("ship").to("ops").await?.is_some_and(|decision| decision.approved))
+}
+
+/// Serves routes on a port of this machine, and returns their URL.
+async fn serve(app: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    format!("http://{address}")
+}
+
+async fn remote_of(live: &Live) -> Remote {
+    let access = Access::token("s3cr3t", Actor::admin("ada"));
+    let url = serve(Router::new().nest("/workflows", router(live.client.clone(), access))).await;
+    Remote::new(&format!("{url}/workflows/")).unwrap().token("s3cr3t").unwrap()
+}
+
+async fn start(operate: &dyn Operate, workflow: &str, input: &str) -> RunId {
+    let mut start = StartRun::new(workflow, Payload::new(input).unwrap());
+    start.tags.insert("customer".into(), "a/b & c".into());
+    start.gate = Some("acct/4 2".into());
+    let done = operate.perform(Order::new(Action::StartRun(Box::new(start))).reason("a test")).await.unwrap();
+    match done.outcome {
+        OrderOutcome::Started { run } => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, OperateError>) -> OperateErrorCode {
+    let error = result.unwrap_err();
+    assert!(!error.message.is_empty() && !error.help.is_empty(), "{error:?}");
+    error.code
+}
+
+/// Operates by one interface, and compares its answers with those of the database.
+async fn operates(operate: &dyn Operate, database: &dyn Operate) {
+    let run = start(operate, "doubled", "21").await;
+    let ended = operate.ended(run, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(ended.output.as_ref().unwrap().json.as_ref().unwrap().as_str(), "42");
+    assert_eq!(operate.run(run).await.unwrap(), database.run(run).await.unwrap());
+    let query: workflow_sdk::operate::Query = "tag.customer:\"a/b & c\"".parse().unwrap();
+    let list = ListRuns::new(query).limit(1);
+    let page = operate.runs(list.clone()).await.unwrap();
+    assert_eq!(page, database.runs(list.clone()).await.unwrap());
+    assert_eq!(page.items[0].id, run);
+    if let Some(next) = page.next {
+        operate.runs(list.cursor(next)).await.unwrap();
+    }
+    let id = run.to_string();
+    assert_eq!(operate.find_runs(&id, 5).await.unwrap(), database.find_runs(&id, 5).await.unwrap());
+    let history = ListHistory::new(run);
+    assert_eq!(operate.history(history.clone()).await.unwrap(), database.history(history).await.unwrap());
+    let window = ListTimeline::new(run).limit(5);
+    assert_eq!(operate.timeline_window(window.clone()).await.unwrap(), database.timeline_window(window).await.unwrap());
+    for of in [PayloadOf::Input, PayloadOf::Output, PayloadOf::Step { step: "double".into(), attempt: 1 }] {
+        assert_eq!(operate.payload(run, of.clone()).await.unwrap(), database.payload(run, of).await.unwrap());
+    }
+    let gates = ListGates::new("default");
+    assert_eq!(operate.gates(gates.clone()).await.unwrap(), database.gates(gates).await.unwrap());
+    assert_eq!(operate.limits().await.unwrap(), database.limits().await.unwrap());
+    assert_eq!(operate.counts().await.unwrap().failed, database.counts().await.unwrap().failed);
+    assert_eq!(operate.queues().await.unwrap()[0].name, "default");
+    assert!(operate.workers().await.unwrap()[0].live);
+    assert_eq!(operate.workflows().await.unwrap().len(), database.workflows().await.unwrap().len());
+    assert_eq!(operate.schedules(ListSchedules::new()).await.unwrap().items.len(), 0);
+
+    // Numbers keep their digits on both ways.
+    let exact = r#"{"amount": 9223372036854775807.0000000001, "of": [1.10]}"#;
+    let unserved = start(operate, "unserved", exact).await;
+    let input = operate.run(unserved).await.unwrap().input.unwrap();
+    assert_eq!(input.json.unwrap().as_str(), exact);
+    let short = operate.ended(unserved, Duration::from_millis(1)).await.unwrap();
+    assert!(!short.summary.status.is_terminal());
+    let cancel = Order::new(Action::CancelRun { run: unserved }).reason("a test");
+    assert_eq!(operate.perform(cancel.clone()).await.unwrap().outcome, OrderOutcome::Canceled);
+    let again = operate.perform(cancel).await.unwrap();
+    assert!(matches!(again.outcome, OrderOutcome::AlreadyEnded { .. }), "{again:?}");
+    let audit = ListAudit::new().verb("run.cancel").target(format!("run:{unserved}"));
+    let rows = operate.audit(audit.clone()).await.unwrap();
+    assert_eq!((&rows, rows.items[0].reason.as_deref()), (&database.audit(audit).await.unwrap(), Some("a test")));
+
+    let approval = start(operate, "asks", "null").await;
+    let waiting = async || operate.approvals(ListApprovals::new().run(approval)).await.unwrap();
+    workflow_tests::until("the run asks", async || (!waiting().await.items.is_empty()).then_some(())).await;
+    let decide = Action::DecideApproval { run: approval, step: "ship".into(), approve: true, note: None };
+    operate.perform(Order::new(decide).actor("ada")).await.unwrap();
+    let ended = operate.ended(approval, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(ended.output.unwrap().json.unwrap().as_str(), "true");
+    refuses(operate, run).await;
+}
+
+/// The refusals of the database, by their codes.
+async fn refuses(operate: &dyn Operate, run: RunId) {
+    use OperateErrorCode as Code;
+    let list = || ListRuns::new("status:failed".parse().unwrap());
+    assert_eq!(code(operate.run(RunId::generate()).await), Code::NotFound);
+    assert_eq!(code(operate.runs(list().limit(0)).await), Code::BadLimit);
+    assert_eq!(code(operate.runs(list().cursor(Cursor::new("nonsense"))).await), Code::BadCursor);
+    assert_eq!(code(operate.find_runs("0?&", 5).await), Code::BadInput);
+    assert_eq!(code(operate.gates(ListGates::new("no/such queue")).await), Code::NotFound);
+    assert_eq!(code(operate.schedule("no such").await), Code::NotFound);
+    assert_eq!(code(operate.perform(Order::new(Action::RetryRun { run, deadline_ms: None })).await), Code::Conflict);
+    let mut fork = ForkRun::new(run);
+    fork.from = Some("duoble".into());
+    let error = operate.perform(Order::new(Action::ForkRun(Box::new(fork)))).await.unwrap_err();
+    assert_eq!((error.code, error.help.as_str()), (Code::NotFound, "did you mean \"double\"?"));
+    let large = Payload::new(format!("\"{}\"", "x".repeat(3 * 1024 * 1024))).unwrap();
+    let large = Order::new(Action::StartRun(Box::new(StartRun::new("doubled", large))));
+    assert_eq!(code(operate.perform(large).await), Code::TooLarge);
+}
+
+async fn the_answers_are_those_of_the_database(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(()).register(doubled).register(asks));
+    operates(live.client.operate(), live.client.operate()).await;
+    operates(&remote_of(&live).await, live.client.operate()).await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answers_are_those_of_the_database_on_sqlite() {
+    the_answers_are_those_of_the_database(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answers_are_those_of_the_database_on_postgres() {
+    the_answers_are_those_of_the_database(Database::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_or_is_away_is_told_apart() {
+    let live = Live::new(Database::Sqlite).await;
+    let remote = remote_of(&live).await;
+    let wrong = remote.clone().token("wrong").unwrap();
+    let error = wrong.counts().await.unwrap_err();
+    assert_eq!(error.code, OperateErrorCode::Unauthorized);
+    assert!(error.help.contains("Bearer") && !format!("{error:?}").contains("wrong"), "{error:?}");
+
+    let viewer = router(live.client.clone(), Access::token("v", Actor::viewer("eve")));
+    let viewer = Remote::new(&serve(viewer).await).unwrap().token("v").unwrap();
+    viewer.counts().await.unwrap();
+    let pause = Order::new(Action::PauseQueue { queue: "default".into() });
+    assert_eq!(code(viewer.perform(pause).await), OperateErrorCode::Forbidden);
+
+    // A port on which nothing listens any more.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let away = Remote::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    drop(listener);
+    let error = away.counts().await.unwrap_err();
+    assert_eq!(error.code, OperateErrorCode::Unavailable);
+    assert!(error.message.contains("cannot be reached"), "{error}");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_another_kind_is_told_apart() {
+    let page = serve(Router::new().fallback(async || "<html>hello</html>")).await;
+    let empty = serve(Router::new()).await;
+    for url in [page, empty] {
+        let error = Remote::new(&url).unwrap().counts().await.unwrap_err();
+        assert_eq!(error.code, OperateErrorCode::Unavailable);
+        assert!(error.message.contains("not as a server of workflows"), "{error}");
+        assert!(error.help.contains("prefix"), "{error}");
+    }
+    // Another program that answers with JSON.
+    let other = serve(Router::new().fallback(async || "{}")).await;
+    let error = Remote::new(&other).unwrap().counts().await.unwrap_err();
+    assert_eq!(error.code, OperateErrorCode::Unreadable, "{error}");
+    let silent = serve(Router::new().fallback(std::future::pending::<&str>)).await;
+    let silent = Remote::new(&silent).unwrap().timeout(Duration::from_millis(200));
+    assert_eq!(code(silent.counts().await), OperateErrorCode::TimedOut);
+}
