@@ -73,6 +73,28 @@ const LARGEST_FORM: usize = 1024 * 1024;
 /// # Errors
 /// Each error is a page that says what to do next.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
+    shared_router(Arc::new(operate), access)
+}
+
+/// Returns the pages over an interface that the application shares, or that asks a server: see
+/// [`router`].
+///
+/// # Errors
+/// Each error is a page that says what to do next.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use workflow_dashboard::{Access, shared_router};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = workflow_sdk::Client::connect("sqlite::memory:").await?;
+/// let app = shared_router(Arc::new(client), Access::local());
+/// # drop(app);
+/// # Ok(())
+/// # }
+/// ```
+pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
     let shared = Shared { operate: Redacted::over(operate, &access), badges: Arc::default() };
     let pages = Router::new()
         .route("/", get(pages::overview::show))

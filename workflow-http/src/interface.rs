@@ -17,15 +17,15 @@ use crate::{Access, Redact};
 /// answer and no page can forget to.
 #[derive(Debug)]
 pub struct Redacted {
-    operate: Box<dyn Operate>,
+    operate: Arc<dyn Operate>,
     redact: Redact,
 }
 
 impl Redacted {
     /// Leaves out what `access` says.
     #[must_use]
-    pub fn over(operate: impl Operate + 'static, access: &Access) -> Arc<dyn Operate> {
-        Arc::new(Self { operate: Box::new(operate), redact: access.redacting().clone() })
+    pub fn over(operate: Arc<dyn Operate>, access: &Access) -> Arc<dyn Operate> {
+        Arc::new(Self { operate, redact: access.redacting().clone() })
     }
 }
 

@@ -75,7 +75,7 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Redacted::over(operate, &access) };
+    let shared = Shared { operate: Redacted::over(Arc::new(operate), &access) };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
         .route("/runs/find", get(reads::find))

@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use workflow_dashboard::{Access, router};
+use workflow_dashboard::{Access, shared_router};
 use workflow_sdk::operate::Operate;
 
 use crate::arguments::Dashboard;
@@ -8,11 +9,7 @@ use crate::output::Output;
 use crate::{Exit, Failure};
 
 /// Serves the pages until the process is interrupted.
-pub(super) async fn serve(
-    operate: impl Operate + 'static,
-    output: &Output,
-    dashboard: Dashboard,
-) -> Result<Exit, Failure> {
+pub(super) async fn serve(operate: Arc<dyn Operate>, output: &Output, dashboard: Dashboard) -> Result<Exit, Failure> {
     let access = if dashboard.read_only { Access::local().read_only() } else { Access::local() };
     let refused = |error: std::io::Error| {
         Failure::new(Exit::Error, format!("cannot listen on {}: {error}", dashboard.listen))
@@ -21,7 +18,7 @@ pub(super) async fn serve(
     let listener = tokio::net::TcpListener::bind(dashboard.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     output.note(format!("the dashboard is at http://{address}/ until Ctrl-C"));
-    let service = router(operate, access).into_make_service_with_connect_info::<SocketAddr>();
+    let service = shared_router(operate, access).into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service).await.map_err(refused)?;
     Ok(Exit::Ok)
 }

@@ -24,6 +24,8 @@ mod timeline;
 mod workers;
 mod workflows;
 
+use std::sync::Arc;
+
 use clap::Command;
 use workflow_sdk::operate::Operate;
 
@@ -48,8 +50,8 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
     }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {
-            Some(remote) => dashboard::serve(remote, output, dashboard).await,
-            None => dashboard::serve(target.connect().await?, output, dashboard).await,
+            Some(remote) => dashboard::serve(Arc::new(remote), output, dashboard).await,
+            None => dashboard::serve(Arc::new(target.connect().await?), output, dashboard).await,
         };
     }
     let (operate, client) = target.operate().await?;

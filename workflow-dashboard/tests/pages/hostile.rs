@@ -113,6 +113,23 @@ async fn a_viewer_reads_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fields_with_names_of_secrets_are_left_out() {
+    let live = Live::new(Database::Sqlite).await;
+    let input = serde_json::json!({ "order": 7, "card": "4711" });
+    let run = live.client.start_by_name("checkout", &input).await.unwrap().id();
+    let browser = Browser::start(&live, Access::local()).await;
+    beside(move || {
+        for place in ["", "?tab=data", "/payload?of=input"] {
+            let page = browser.get(&format!("/runs/{run}{place}"));
+            assert_eq!(page.status, 200);
+            page.shows("order").hides("4711");
+        }
+    })
+    .await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn assets_are_kept_and_open_to_all() {
     let live = Live::new(Database::Sqlite).await;
     let browser = Browser::start(&live, Access::password("ops", "horse", Actor::viewer("ops"))).await;
