@@ -6,7 +6,8 @@
 //! certain to hold, and the cache saves the reads of the fence.
 //!
 //! Only the fast path updates the cache. Any other use of the connection
-//! ([`Writer::lock`](super::writer::Writer::lock)), except for statistics, and any error empties it.
+//! ([`Writer::lock`](super::writer::Writer::lock)), except for statistics, and any error empties
+//! it.
 
 use std::collections::HashMap;
 

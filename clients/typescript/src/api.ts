@@ -38,6 +38,75 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists bulk operations, the newest first */
+        get: operations["listBulks"];
+        put?: never;
+        /** Orders a bulk operation */
+        post: operations["startBulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/bulk/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Counts the runs that a bulk operation would change */
+        post: operations["previewBulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/bulk/{bulk}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads a bulk operation */
+        get: operations["readBulk"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/bulk/{bulk}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stops a bulk operation */
+        post: operations["stopBulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/counts": {
         parameters: {
             query?: never;
@@ -47,6 +116,23 @@ export interface paths {
         };
         /** Counts runs by state */
         get: operations["readCounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/failures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists groups of alike failures, those that failed last first */
+        get: operations["listFailures"];
         put?: never;
         post?: never;
         delete?: never;
@@ -346,6 +432,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads how many runs were started and ended, and how long they took */
+        get: operations["readStats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workers": {
         parameters: {
             query?: never;
@@ -527,6 +630,14 @@ export interface components {
             name: string;
             /** @description The value. */
             payload: components["schemas"]["Payload"];
+        } | (components["schemas"]["StartBulk"] & {
+            /** @enum {string} */
+            action: "start_bulk";
+        }) | {
+            /** @enum {string} */
+            action: "stop_bulk";
+            /** @description The operation. */
+            bulk: components["schemas"]["BulkId"];
         };
         /** @description The approvals that wait for the longest time. */
         ApprovalPage: {
@@ -606,6 +717,125 @@ export interface components {
          * @enum {string}
          */
         BarState: "succeeded" | "failed" | "running" | "cut_off" | "waited" | "waiting" | "back_off";
+        /** @description The action of a bulk operation on each of its runs: that of a single order, without its run. A run that has ended, or is as the action wants it, is skipped. */
+        BulkAction: {
+            /** @enum {string} */
+            action: "cancel_run";
+        } | {
+            /** @enum {string} */
+            action: "terminate_run";
+        } | {
+            /** @enum {string} */
+            action: "pause_run";
+        } | {
+            /** @enum {string} */
+            action: "resume_run";
+        } | {
+            /** @enum {string} */
+            action: "retry_run";
+            /**
+             * Format: int64
+             * @description A deadline that replaces the present one, in milliseconds from the commit.
+             */
+            deadline_ms?: number | null;
+        } | {
+            /** @enum {string} */
+            action: "fork_run";
+            /** @description The key of the first step that is done again. Default: all are. */
+            from?: string | null;
+            /** @description The queue. Default: that of the run. */
+            queue?: string | null;
+            /** @description The version. Default: that of the run. */
+            version?: string | null;
+        } | {
+            /** @enum {string} */
+            action: "signal_run";
+            /** @description Identifies a repetition, within each run. Default: a key of the operation. */
+            key?: string | null;
+            /** @description The name of the signal. */
+            name: string;
+            /** @description The value. */
+            payload: components["schemas"]["Payload"];
+        } | {
+            /** @enum {string} */
+            action: "delete_run";
+        };
+        /** @description A run that a bulk operation could not change. */
+        BulkFailure: {
+            /** @description Why, in one sentence. Never a payload. */
+            reason: string;
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+        };
+        /**
+         * Format: uuid
+         * @description The id of a bulk operation: a UUIDv7, so ids sort by the time at which the operations were ordered.
+         */
+        BulkId: string;
+        /** @description One page of bulk operations. */
+        BulkPage: {
+            /** @description The operations, the newest first. */
+            items: components["schemas"]["BulkView"][];
+            next?: components["schemas"]["Cursor"] | null;
+        };
+        /** @description The runs that a bulk operation would change, as far as they were counted. */
+        BulkPreview: {
+            /** @description The newest of them, at most ten. */
+            examples: components["schemas"]["RunSummary"][];
+            /** @description The number of runs that match, counted up to MOST_COUNTED. */
+            runs: components["schemas"]["Count"];
+            searched_to?: components["schemas"]["Timestamp"] | null;
+        };
+        /**
+         * @description Where a bulk operation is in its life.
+         * @enum {string}
+         */
+        BulkStatus: "running" | "done" | "stopped";
+        /** @description A bulk operation, and how far it has come. */
+        BulkView: {
+            /** @description On whose behalf, if the order said it. */
+            actor?: string | null;
+            /** @description Further names and limits of the action, as an object. Never a payload. */
+            arguments: unknown;
+            /** @description When the order was committed. */
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description The number of runs that were changed.
+             */
+            done: number;
+            ended_at?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description The number of runs that could not be changed.
+             */
+            failed: number;
+            /** @description The first of them, at most 100. */
+            failures: components["schemas"]["BulkFailure"][];
+            /** @description The operation. */
+            id: components["schemas"]["BulkId"];
+            /**
+             * Format: int64
+             * @description The number of runs that matched when the operation was ordered. `None`: more than were counted.
+             */
+            matched?: number | null;
+            /** @description The query. */
+            query: string;
+            /** @description Runs that were started after this time are dealt with. */
+            reached: components["schemas"]["Timestamp"];
+            /** @description Why, if the order said it. */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description The number of runs at which there was nothing to change.
+             */
+            skipped: number;
+            /** @description The status. */
+            status: components["schemas"]["BulkStatus"];
+            /** @description The verb of the single order, such as `run.cancel`. */
+            verb: string;
+            worker?: components["schemas"]["WorkerId"] | null;
+        };
         /** @description The fate of occurrences that passed while no worker was there. */
         CatchUp: {
             /** @description Only the latest one starts a run, if it is not older than `window`. The run knows how many it stands for. This holds for all that are due at one look of a worker, so a schedule with an occurrence per second starts fewer runs when workers are late. */
@@ -890,6 +1120,37 @@ export interface components {
             /** @enum {string} */
             state: "unserved";
         };
+        /** @description Groups of failures. */
+        FailurePage: {
+            /** @description `false` if further groups failed earlier: a larger limit shows them. */
+            complete: boolean;
+            /** @description The groups, those that failed last first. */
+            items: components["schemas"]["FailureView"][];
+        };
+        /** @description Failures that are alike: of one workflow, with one kind of error, in one step, and with messages that differ only in words with digits, addresses and quoted text.  The numbers are close, but not exact: see StatsPage. */
+        FailureView: {
+            /**
+             * Format: int64
+             * @description How many runs have failed so, since the group was first seen or last forgotten.
+             */
+            count: number;
+            /** @description When the first one failed. */
+            first_at: components["schemas"]["Timestamp"];
+            /** @description The version of the first one. */
+            first_version: string;
+            /** @description The kind of the error. */
+            kind: components["schemas"]["ErrorKind"];
+            /** @description When the last one failed. */
+            last_at: components["schemas"]["Timestamp"];
+            /** @description The last one. It may have been deleted since. */
+            last_run: components["schemas"]["RunId"];
+            /** @description The common part of the messages, at most 200 bytes of it. `(encoded)` if a codec encodes errors. */
+            message: string;
+            /** @description The key of the step that failed, with `#` for its numbers. `None` if no step failed. */
+            step?: string | null;
+            /** @description The workflow. */
+            workflow: string;
+        };
         /** @description Forks a run: see fork. */
         ForkRun: {
             /** @description The key of the first step that is done again. Default: all are. */
@@ -1028,6 +1289,9 @@ export interface components {
             reason?: string;
             version?: string;
         };
+        NewPreview: {
+            query: string;
+        };
         /** @description Starts a run: see start_by_name. */
         NewRun: {
             at?: components["schemas"]["Timestamp"] | null;
@@ -1155,6 +1419,19 @@ export interface components {
              * @description The number of runs that waited for it. With 0, nothing was changed.
              */
             runs: number;
+        } | {
+            /** @description The operation. */
+            bulk: components["schemas"]["BulkId"];
+            /** @enum {string} */
+            outcome: "bulk_started";
+        } | {
+            /** @description The operation. */
+            bulk: components["schemas"]["BulkId"];
+            /** @enum {string} */
+            outcome: "bulk_existed";
+        } | {
+            /** @enum {string} */
+            outcome: "bulk_stopped";
         } | {
             /** @enum {string} */
             outcome: "changed";
@@ -1499,6 +1776,14 @@ export interface components {
          * @enum {string}
          */
         SpanState: "queued" | "ran" | "parked" | "failed" | "lost";
+        /** @description Orders a bulk operation: one action on every run that a query finds. A worker executes it in the background. */
+        StartBulk: {
+            /** @description The action on each of them. */
+            apply: components["schemas"]["BulkAction"];
+            id?: components["schemas"]["BulkId"] | null;
+            /** @description The runs. Times that are ages count from the commit of the order. Runs that are started later are not touched. */
+            query: string;
+        };
         /** @description Starts a run: see start_by_name. */
         StartRun: {
             at?: components["schemas"]["Timestamp"] | null;
@@ -1529,6 +1814,115 @@ export interface components {
             version?: string | null;
             /** @description The name of the workflow. */
             workflow: string;
+        };
+        /**
+         * @description The length of a span of time for which runs are counted.
+         * @enum {string}
+         */
+        StatisticsSpan: "minute" | "hour" | "day";
+        /** @description Counts of runs. */
+        Stats: {
+            /**
+             * Format: int64
+             * @description Runs that a worker claimed for the first time.
+             */
+            begun: number;
+            /**
+             * Format: int64
+             * @description Runs that were canceled.
+             */
+            canceled: number;
+            /**
+             * Format: double
+             * @description Ended runs per second.
+             */
+            end_rate: number;
+            /**
+             * Format: int64
+             * @description Runs that failed.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description The mean time from the first claim of a run to its end, in microseconds. `None` if no worker has ended a run.
+             */
+            mean_duration_us?: number | null;
+            /**
+             * Format: int64
+             * @description The mean time from the start of a run to its first claim, in microseconds. A delay that was asked for is a part of it. `None` if no run has begun.
+             */
+            mean_wait_us?: number | null;
+            /**
+             * Format: int64
+             * @description The median of these times, estimated from a histogram whose ranges double.
+             */
+            p50_us?: number | null;
+            /**
+             * Format: int64
+             * @description The time that 95 of 100 runs do not exceed, as p50_us is estimated.
+             */
+            p95_us?: number | null;
+            /**
+             * Format: int64
+             * @description The time that 99 of 100 runs do not exceed, as p50_us is estimated.
+             */
+            p99_us?: number | null;
+            /**
+             * Format: int64
+             * @description Attempts of runs and steps that failed and were followed by another one.
+             */
+            retries: number;
+            /**
+             * Format: double
+             * @description Started runs per second.
+             */
+            start_rate: number;
+            /**
+             * Format: int64
+             * @description Runs that were started.
+             */
+            started: number;
+            /**
+             * Format: int64
+             * @description Runs that succeeded.
+             */
+            succeeded: number;
+        };
+        /** @description The statistics of one group. */
+        StatsGroup: {
+            /** @description The queue, if the groups are queues or lanes. */
+            queue?: string | null;
+            /** @description The steps that have counts, in the order of time. */
+            steps: components["schemas"]["StatsStep"][];
+            /** @description The counts of the whole range. */
+            total: components["schemas"]["Stats"];
+            /** @description The version, if the groups are lanes. */
+            version?: string | null;
+            /** @description The workflow, if the groups are workflows or lanes. */
+            workflow?: string | null;
+        };
+        /** @description Statistics of a range of time.  They are close, but not exact: a process that is killed loses the counts of its last second, and runs that are started within a transaction of the application are not among the started ones. */
+        StatsPage: {
+            /** @description `false` if the range has more than SCAN_BUDGET rows: `since` then says how far back the statistics go. */
+            complete: boolean;
+            /** @description The groups that have counts, in the order of their names. Without by exactly one, which may have none. */
+            groups: components["schemas"]["StatsGroup"][];
+            /** @description The beginning of the range: that of its first step. */
+            since: components["schemas"]["Timestamp"];
+            /** @description The length of a step. */
+            step: components["schemas"]["StatisticsSpan"];
+            /** @description The end of the range. */
+            until: components["schemas"]["Timestamp"];
+        };
+        /** @description The statistics of one step. */
+        StatsStep: components["schemas"]["Stats"] & {
+            /** @description When it begins. */
+            begins_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Its length in seconds. It is more than that of the step which was asked for if the counts have been folded since: those of minutes after two hours, those of hours after 45 days.
+             */
+            seconds: number;
         };
         /**
          * @description The kind of a durable operation.
@@ -1766,6 +2160,166 @@ export interface operations {
             };
         };
     };
+    listBulks: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkPage"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    startBulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartBulk"];
+            };
+        };
+        responses: {
+            /** @description The operation was ordered */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    previewBulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPreview"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkPreview"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readBulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                bulk: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stopBulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                bulk: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The order was performed, or there was nothing to change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     readCounts: {
         parameters: {
             query?: never;
@@ -1782,6 +2336,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Counts"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listFailures: {
+        parameters: {
+            query?: {
+                since?: string;
+                workflow?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailurePage"];
                 };
             };
             /** @description A refusal or a failure */
@@ -2449,6 +3036,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readStats: {
+        parameters: {
+            query?: {
+                since?: string;
+                until?: string;
+                step?: "minute" | "hour" | "day";
+                by?: "all" | "queue" | "workflow" | "lane";
+                queue?: string;
+                workflow?: string;
+                version?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatsPage"];
                 };
             };
             /** @description A refusal or a failure */

@@ -38,6 +38,13 @@ use super::{AttemptWrite, CrashesWrite, ForkWrite, Outcome, PauseOutcome, Resume
 /// Applies the writes to the target's open transaction and returns the outcome of each, in their
 /// order.
 ///
+/// Order within the batch: bulk operations, queues, limits, schedules, starts, forks, step attempts
+/// with their effects, crashes, signals, emissions, ends, parks, continues, retries, revivals,
+/// pauses, resumes, releases of unknown claims, starts with a single key, cancels, terminations,
+/// expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run id. A
+/// [`Write::Audited`] has the place of the write in it, and each write of a chunk of a bulk
+/// operation has its own.
+///
 /// # Errors
 /// The first error of the target, or [`MissingOutcome`] if the target left a write without an
 /// answer. The transaction must then be rolled back.

@@ -16,7 +16,6 @@ use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
 use super::line_rate::ReadRates;
 use super::locks::{LockedEvents, Locks, RunState};
-use super::outcomes::MissingOutcome;
 use super::room::{Bounds, WaitingPlace};
 use super::seat_line::{AskedSeat, SeatRow};
 use super::single::{FoundSingle, SingleRun};
@@ -25,12 +24,6 @@ use super::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, Emitted, EndWrite, LimitWrite,
     ParkWrite, QueueWrite, RetryWrite, ReviveWrite, StartOutcome,
 };
-
-/// An open transaction of a database.
-pub trait Target: Send {
-    /// An error of the database.
-    type Error: From<MissingOutcome>;
-}
 
 /// An open transaction to which [`apply`](super::apply()) applies a batch.
 ///

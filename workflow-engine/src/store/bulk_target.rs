@@ -3,7 +3,7 @@ use std::future::Future;
 
 use crate::model::{BulkId, BulkProgress, BulkRecord, Timestamp};
 
-use super::batch_target::Target;
+use super::target::Target;
 
 /// The bulk operations of a [`BatchTarget`](super::BatchTarget).
 pub trait BulkTarget: Target {

@@ -64,6 +64,7 @@ mod seat_line;
 mod single;
 mod sorted_batch;
 mod statistics;
+mod target;
 mod transaction;
 mod within;
 mod worker_record;
@@ -73,7 +74,7 @@ pub use apply::{apply, apply_within};
 pub use approval::WaitingApproval;
 pub use attempt_row::AttemptRow;
 pub use audit::{AuditList, AuditedWrite, InsertedAudit, ListedAudits};
-pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf, Target};
+pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
 pub use bulk::{BulkChunk, BulkClaim, BulkStore, BulkWrite};
 pub use bulk_target::BulkTarget;
 pub use coded::CodedStore;
@@ -111,6 +112,7 @@ pub use sorted_batch::{Indexed, SortedBatch};
 pub use statistics::{
     EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget, StatisticsWrite,
 };
+pub use target::Target;
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use worker_record::WorkerRecord;
@@ -126,12 +128,7 @@ pub trait Store: BulkStore + StatisticsStore + fmt::Debug + Send + Sync + 'stati
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
     ///
-    /// Order within the batch: bulk operations, queues, limits, schedules, starts, forks, step
-    /// attempts with their effects, crashes, signals, emissions, ends, parks, continues, retries,
-    /// revivals, pauses, resumes, releases of unknown claims, starts with a single key, cancels,
-    /// terminations, expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run
-    /// id. A [`Write::Audited`] has the place of the write in it, and each write of a chunk of a
-    /// bulk operation has its own.
+    /// The order within the batch is that of [`apply`], whatever the order of the writes.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
     /// Applying a batch again after a commit whose reply was lost is safe.

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::DatabaseError;
-use super::batch_target::Target;
+use super::target::Target;
 
 /// How many groups of failures a database keeps. Those whose last failure is the oldest go.
 pub const MOST_FAILURE_GROUPS: u32 = 1000;

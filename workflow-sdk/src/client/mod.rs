@@ -287,8 +287,8 @@ impl Client {
     /// is the last one.
     ///
     /// If few runs match, and no index serves the filter, the call reads until the page is full or
-    /// no run is left. [`OperateRuns::runs`](crate::operate::OperateRuns::runs) searches in parts, and for
-    /// more.
+    /// no run is left. [`OperateRuns::runs`](crate::operate::OperateRuns::runs) searches in parts,
+    /// and for more.
     ///
     /// # Errors
     /// [`ClientError::Database`] if the database cannot be reached.

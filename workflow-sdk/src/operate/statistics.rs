@@ -37,8 +37,8 @@ pub struct ListStats {
     /// The end of the range. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
-    /// The length of a step. Default: a minute in a range of at most two hours, a day in one of more
-    /// than seven days, else an hour.
+    /// The length of a step. Default: a minute in a range of at most two hours, a day in one of
+    /// more than seven days, else an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StatisticsSpan>,
     /// Says for what the answer has a group. Default: one group for all.

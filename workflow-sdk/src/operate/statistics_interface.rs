@@ -4,7 +4,8 @@ use crate::Client;
 
 use super::*;
 
-/// The reads of [`Operate`] that are about what has happened: counts per span of time, and failures.
+/// The reads of [`Operate`] that are about what has happened: counts per span of time, and
+/// failures.
 #[async_trait]
 pub trait OperateStatistics: Send + Sync {
     /// Reads how many runs were started, and how they ended, in a range of time: see [`StatsPage`].

@@ -69,7 +69,8 @@ impl Moment {
 impl FromStr for Moment {
     type Err = OperateError;
 
-    /// Reads `now`, an age such as `-15m`, a day such as `2026-11-01`, or a time of RFC 3339 in UTC.
+    /// Reads `now`, an age such as `-15m`, a day such as `2026-11-01`, or a time of RFC 3339 in
+    /// UTC.
     fn from_str(text: &str) -> Result<Self, OperateError> {
         Self::parse(text).ok_or_else(|| {
             let message = format!("{text:?} is no time");
