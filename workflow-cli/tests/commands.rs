@@ -118,7 +118,8 @@ fn assert_snapshot(name: &str, text: &str) {
     settings.add_filter(r"\d\d:\d\d:\d\d", "[time]");
     settings.add_filter(r"\d+(\.\d+)? (ms|s)\b", "[span]");
     settings.add_filter(r#"("\w*(at|since|until)": )\d+"#, "$1[time]");
-    settings.add_filter(r"[=:x.>~█░×·▒╌]{3,}", "[bars]");
+    settings.add_filter(r"[█░×·▒╌]+( +[█░×·▒╌]+)*|[=:x.>~]{3,}", "[bars]");
+    settings.add_filter(r"[_.:=+*#-]{20,}", "[chart]");
     settings.add_filter(r" +", " ");
     settings.add_filter(r" \n", "\n");
     settings.set_prepend_module_to_snapshot(false);

@@ -239,18 +239,20 @@ pub async fn a_chunk_whose_reply_was_lost_counts_once(db: Live) {
 
 /// One run whose write is refused does not prevent the others.
 pub async fn a_refused_write_fails_its_run_alone(db: Live) {
-    start(&db, 20, "a").await;
+    let refused = start(&db, 20, "a").await[7];
     let bulk = order(&db, "tag.group:a", BulkAction::PauseRun).await;
     let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
     let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
-    let is_chunk = |write: &Write| matches!(write, Write::Bulk(write) if write.writes().next().is_some());
-    // Of at most 100, 50, 25, 12, 6 and 3 runs, and of one.
-    for _ in 0..7 {
-        store.fail_next(is_chunk, Fault::Before(DatabaseErrorKind::Invalid));
+    let is_of_run = move |write: &Write| matches!(write.inner(), Write::Pause(run) if *run == refused);
+    let has_run = move |write: &Write| matches!(write, Write::Bulk(write) if write.writes().any(is_of_run));
+    // More than the chunks that have the run until it stands alone.
+    for _ in 0..20 {
+        store.fail_next(has_run, Fault::Before(DatabaseErrorKind::Invalid));
     }
     let working = LocalWorker::start(Worker::new(client, Probe::new()).register(unrelated));
     let view = ended(&db, bulk).await;
     assert_eq!(counts(&view), (19, 0, 1), "{view:?}");
+    assert_eq!(view.failures[0].run, refused);
     working.stop().await;
 }
 

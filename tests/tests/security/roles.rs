@@ -102,7 +102,7 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
         stats.groups[0].total.failed > 0 && stats.groups[0].total.canceled > 0,
         "the runtime role counts: {stats:?}"
     );
-    assert_eq!(reader.operate().failures(ListFailures::new()).await.unwrap().items.len(), 1);
+    assert!(!reader.operate().failures(ListFailures::new()).await.unwrap().items.is_empty());
     let report = Worker::new(reader.clone(), Probe::new()).register(marked).preflight().await;
     report.expect("a preflight needs only read access");
     let start = reader.start(marked_child, "no".into()).await;
