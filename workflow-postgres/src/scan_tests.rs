@@ -99,7 +99,7 @@ async fn statistics_are_read_by_their_keys() -> TestResult {
     fixture
         .execute(
             "INSERT INTO {schema}.workflow_stats (seconds, begins_at, process, queue, workflow_name, version)
-             SELECT 60, n / 10 * 60000000, md5(n::text)::uuid, 'default', 'checkout', '1'
+             SELECT 60, n::bigint / 10 * 60000000, md5(n::text)::uuid, 'default', 'checkout', '1'
              FROM generate_series(1, 50000) AS n;
              INSERT INTO {schema}.workflow_failures
                  (workflow_name, kind, step, message, count, first_at, last_at, first_version, last_run_id)

@@ -6,4 +6,4 @@ SELECT id, verb, query, action, NULL AS payload, actor, reason, upto, matched, c
 FROM workflow_bulk
 WHERE id < ?1
 ORDER BY id DESC
-LIMIT ?2
+LIMIT +?2
