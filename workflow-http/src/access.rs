@@ -152,8 +152,8 @@ impl Access {
         self.read_only
     }
 
-    /// Returns the actor of a request. For routers that show something else than this crate's, with
-    /// the same rules.
+    /// Returns the actor of a request. A router of another crate, such as that of the pages, calls
+    /// it, so that its requests are let in by these rules, too.
     ///
     /// # Errors
     /// The [`Refusal`] says why the request is not let in.

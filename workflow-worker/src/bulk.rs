@@ -9,7 +9,7 @@ use workflow_engine::store::{BulkChunk, BulkClaim, BulkWrite, DatabaseErrorKind,
 use workflow_sdk::DatabaseError;
 use workflow_sdk::operate::next_bulk_chunk;
 
-use crate::due::FAILURE_DELAY;
+use crate::due::{FAILURE_DELAY, wait_for_look};
 use crate::shared::Shared;
 use crate::sweep::jittered;
 
@@ -67,17 +67,7 @@ pub(crate) async fn execute_bulks(shared: Arc<Shared>) {
                 FAILURE_DELAY
             }
         };
-        let at = looked + wait;
-        let hinted = async {
-            // An error means that the executor has ended, and the worker ends with it.
-            let _ = changes.changed().await;
-            tokio::time::sleep_until(at.min(looked + spacing)).await;
-        };
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep_until(at) => {}
-            () = hinted => {}
-        }
+        wait_for_look(&mut changes, looked + wait, looked + spacing).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use workflow_engine::faults::planted;
 use workflow_sdk::Timestamp;
@@ -15,6 +16,21 @@ pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 /// The shortest time between two queries for the next due run. A run that is claimed by the commit
 /// that starts it needs no query, and a process may start hundreds of runs per second.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Returns at the time of the next look, or after a hint that there may be something earlier, but
+/// not before `soonest`.
+pub(crate) async fn wait_for_look(hints: &mut watch::Receiver<u64>, at: Instant, soonest: Instant) {
+    let hinted = async {
+        // An error means that the executor has ended, and the worker ends with it.
+        let _ = hints.changed().await;
+        tokio::time::sleep_until(at.min(soonest)).await;
+    };
+    tokio::select! {
+        biased;
+        () = tokio::time::sleep_until(at) => {}
+        () = hinted => {}
+    }
+}
 
 /// Returns when a run may be due: after a notification, at the next due time, after the poll
 /// interval, or when a queue that was full may have room. `query_from` is the time of the next

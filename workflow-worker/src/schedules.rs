@@ -18,7 +18,7 @@ use workflow_sdk::internal::ScheduledInput;
 use workflow_sdk::{DatabaseError, RunStatus};
 
 use crate::declaration::{ComputedInputs, checked};
-use crate::due::FAILURE_DELAY;
+use crate::due::{FAILURE_DELAY, wait_for_look};
 use crate::shared::Shared;
 
 /// The most schedules that one look fires. They are one batch: otherwise the work on the first runs
@@ -66,17 +66,7 @@ pub(crate) async fn fire_schedules(shared: Arc<Shared>, inputs: ComputedInputs) 
                 FAILURE_DELAY
             }
         };
-        let at = looked + wait;
-        let hinted = async {
-            // An error means that the executor has ended, and the worker ends with it.
-            let _ = changes.changed().await;
-            tokio::time::sleep_until(at.min(looked + spacing)).await;
-        };
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep_until(at) => {}
-            () = hinted => {}
-        }
+        wait_for_look(&mut changes, looked + wait, looked + spacing).await;
     }
 }
 

@@ -39,21 +39,14 @@ fn name_of(group: &StatsGroup) -> String {
     if parts.is_empty() { "all".to_owned() } else { parts.join(" ") }
 }
 
+/// Returns a table without rows, whose first column has this head.
+fn rows(first: &'static str) -> Rows {
+    Rows::new(&[first, "STARTED", "SUCCEEDED", "FAILED", "CANCELED", "RETRIES", "WAIT", "P50", "P95", "P99", "ENDED"])
+}
+
 /// A row per step, and one for the whole.
 fn steps(page: &StatsPage, clock: &Clock, is_ascii: bool) -> Rows {
-    let mut rows = Rows::new(&[
-        "FROM",
-        "STARTED",
-        "SUCCEEDED",
-        "FAILED",
-        "CANCELED",
-        "RETRIES",
-        "WAIT",
-        "P50",
-        "P95",
-        "P99",
-        "ENDED",
-    ]);
+    let mut rows = rows("FROM");
     for group in page.groups.iter().filter(|group| !group.steps.is_empty()) {
         let most = group.steps.iter().map(|step| step.stats.ended()).max().unwrap_or(0);
         for step in &group.steps {
@@ -72,19 +65,7 @@ fn steps(page: &StatsPage, clock: &Clock, is_ascii: bool) -> Rows {
 
 /// A row per group, with a small chart of its ends.
 fn groups(page: &StatsPage, is_ascii: bool) -> Rows {
-    let mut rows = Rows::new(&[
-        "GROUP",
-        "STARTED",
-        "SUCCEEDED",
-        "FAILED",
-        "CANCELED",
-        "RETRIES",
-        "WAIT",
-        "P50",
-        "P95",
-        "P99",
-        "ENDED",
-    ]);
+    let mut rows = rows("GROUP");
     for group in &page.groups {
         let mut cells = vec![Cell::new(name_of(group))];
         cells.extend(columns(&group.total));

@@ -36,7 +36,7 @@ impl FailureGroup {
     }
 
     /// Returns the group of errors whose messages a codec encodes: a message would show a part of
-    /// what was encoded. The message of a passed deadline is the engine's own.
+    /// the payload. The message of a passed deadline comes from the engine, and stays.
     #[must_use]
     pub fn without_message(&self) -> Self {
         if self.error_kind() == ErrorKind::Deadline {

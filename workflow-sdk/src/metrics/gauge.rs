@@ -71,8 +71,8 @@ impl DatabaseGauges {
         self
     }
 
-    /// Reads the database and sets the gauges, unless they are younger than [`MOST_AGE`]. Calls at
-    /// the same time share one read.
+    /// Reads the database and sets the gauges, unless they are younger than [`MOST_AGE`]. Of
+    /// calls that overlap, one reads, and the others wait for it.
     ///
     /// # Errors
     /// [`Unavailable`](crate::operate::OperateErrorCode::Unavailable) or

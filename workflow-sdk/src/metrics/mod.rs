@@ -96,7 +96,7 @@ impl State {
             Event::RunParked { run, .. } => self.left(common, run).parked.increment(1),
             Event::RunDiverged { run, is_new, .. } => {
                 let lane = self.left(common, run);
-                // The same report again is no further divergence.
+                // A divergence that is reported again is not counted again.
                 lane.divergences.increment(u64::from(is_new));
             }
             Event::RunRetried { run, .. } => self.left(common, run).retried.increment(1),
