@@ -907,7 +907,7 @@ fn audit_rows_come_last_and_only_of_writes_that_change_something() {
     assert_eq!(outcomes.len(), writes.len());
     // Only the counts of the runs that ended come later.
     let is_audit = |call: &&String| call.starts_with("insert audit rows: ");
-    let last = target.calls.iter().filter(|call| !call.starts_with("add ")).next_back().unwrap();
+    let last = target.calls.iter().rfind(|call| !call.starts_with("add ")).unwrap();
     assert!(is_audit(&last) && last.contains(&started), "{last}");
     assert!(last.contains("cancel canceled, ") && !last.contains("signal"), "{last}");
     target.calls.clear();
