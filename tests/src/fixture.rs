@@ -271,7 +271,7 @@ pub(crate) fn url(location: &DataLocation) -> String {
 pub(crate) async fn sweep(location: &DataLocation) {
     if let Some(schema) = location.schema() {
         let mut raw = RawConnection::open(&url(location), Some(schema)).await;
-        raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
+        raw.drop_schema(schema).await;
     }
 }
 

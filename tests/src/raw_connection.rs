@@ -111,6 +111,16 @@ impl RawConnection {
         rows
     }
 
+    /// Drops the schema that is the search path, table by table: a drop of all at once would hold
+    /// some tables while it waits for others, and could deadlock with a process that still writes.
+    pub async fn drop_schema(&mut self, schema: &str) {
+        self.execute("SET client_min_messages = warning").await;
+        for table in self.table_names().await {
+            self.execute(format!("DROP TABLE {schema}.{table} CASCADE")).await;
+        }
+        self.execute(format!("DROP SCHEMA {schema} CASCADE")).await;
+    }
+
     /// Reads the names of the tables.
     pub async fn table_names(&mut self) -> BTreeSet<String> {
         let sql = match self {

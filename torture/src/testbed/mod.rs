@@ -130,8 +130,8 @@ impl Testbed {
         testbed
     }
 
-    /// Removes the data outside the testbed's own directory. Call it after the workers have ended,
-    /// because they still write there. The directory is removed with the testbed.
+    /// Removes the data outside the testbed's own directory, which is removed with the testbed. A
+    /// worker that still lives finds no tables any more.
     ///
     /// # Panics
     /// If a log shows a value that the database contains.
@@ -143,8 +143,7 @@ impl Testbed {
             }
         }
         if let Some(schema) = &self.location.schema {
-            let mut raw = self.raw().await;
-            raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
+            self.raw().await.drop_schema(schema).await;
         }
     }
 
