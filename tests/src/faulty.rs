@@ -13,10 +13,11 @@ use workflow_engine::model::{
     StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, BulkStore, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
-    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
-    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore,
-    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, BulkStore, ChangeStore, CommitOrder, DueSchedules, EmittedItem, EndedRun,
+    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
+    ListedGate, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow,
+    StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace,
+    WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -69,6 +70,9 @@ pub struct FaultyStore {
     inboxes: AtomicUsize,
     /// Reads of ended runs so far.
     ended_reads: AtomicUsize,
+    /// Reads of the data version, and of parts of lists, so far.
+    version_reads: AtomicUsize,
+    scans: AtomicUsize,
     /// Keeps the order of the commits, of which some wait at a gate.
     order: CommitOrder,
     /// Calls of `commit` that have not returned.
@@ -90,6 +94,8 @@ impl FaultyStore {
             transaction_faults: Mutex::default(),
             inboxes: AtomicUsize::new(0),
             ended_reads: AtomicUsize::new(0),
+            version_reads: AtomicUsize::new(0),
+            scans: AtomicUsize::new(0),
             order: CommitOrder::default(),
             under_way: AtomicUsize::new(0),
             overlapping: AtomicUsize::new(0),
@@ -148,6 +154,12 @@ impl FaultyStore {
     #[must_use]
     pub fn ended_reads(&self) -> usize {
         self.ended_reads.load(SeqCst)
+    }
+
+    /// Returns how often the data version and parts of lists were read.
+    #[must_use]
+    pub fn reads_for_changes(&self) -> (usize, usize) {
+        (self.version_reads.load(SeqCst), self.scans.load(SeqCst))
     }
 
     fn gate_of(&self, writes: &[Write]) -> Option<Arc<Gate>> {
@@ -225,6 +237,14 @@ impl StatisticsStore for FaultyStore {
 }
 
 #[async_trait]
+impl ChangeStore for FaultyStore {
+    async fn data_version(&self) -> Result<String, DatabaseError> {
+        self.version_reads.fetch_add(1, SeqCst);
+        self.inner.data_version().await
+    }
+}
+
+#[async_trait]
 impl BulkStore for FaultyStore {
     async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
         self.inner.bulk(id).await
@@ -263,6 +283,7 @@ impl Store for FaultyStore {
     }
 
     async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        self.scans.fetch_add(1, SeqCst);
         self.inner.scan(scan).await
     }
 

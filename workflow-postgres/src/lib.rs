@@ -49,6 +49,7 @@ mod audit;
 mod bulk;
 mod call;
 mod cascade;
+mod change;
 mod claim;
 mod claim_cursor;
 mod commit;

@@ -294,6 +294,7 @@ statements! {
     pause_run,
     read_bounds,
     read_claims,
+    read_data_version,
     read_emitted,
     read_ended,
     read_fence,

@@ -11,10 +11,10 @@ use workflow_engine::model::{
     StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, BulkStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
-    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
-    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore, StepCommit,
-    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
+    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
+    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore,
+    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -34,6 +34,13 @@ impl StatisticsStore for CrashStore {
 
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         self.inner.failures().await
+    }
+}
+
+#[async_trait]
+impl ChangeStore for CrashStore {
+    async fn data_version(&self) -> Result<String, DatabaseError> {
+        self.inner.data_version().await
     }
 }
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use workflow_engine::store::{Listener, Store};
+use workflow_sdk::RunId;
 use workflow_tests::builders::{new_run, start};
-use workflow_tests::{Fixture, until};
+use workflow_tests::{Database, Fixture, until};
 
 /// Counts the hints until the end of the test.
 fn count(mut hints: Box<dyn Listener>) -> Arc<AtomicU64> {
@@ -62,4 +63,46 @@ pub async fn a_dropped_wait_loses_no_hint(fixture: Fixture) {
         change(&second).await;
         timeout(Duration::from_secs(20), hints.next()).await.expect("a hint arrives").expect("hints");
     }
+}
+
+pub async fn each_commit_changes_the_data_version(fixture: Fixture) {
+    let second = fixture.second().await;
+    let mut seen = fixture.store.data_version().await.unwrap();
+    for writer in [&second, &fixture.store, &second, &fixture.store] {
+        let run = new_run();
+        writer.commit(&[start(&run)]).await.expect("commit");
+        let version = fixture.store.data_version().await.unwrap();
+        assert_ne!(version, seen, "a commit was not counted");
+        assert!(fixture.store.run(run.id).await.unwrap().is_some(), "a read sees what the version counts");
+        seen = version;
+    }
+    // On PostgreSQL other databases of the server count, too.
+    if fixture.database != Database::Postgres {
+        assert_eq!(fixture.store.data_version().await.unwrap(), seen, "nothing was committed");
+    }
+}
+
+/// A reader that only remembers the highest number of a sequence would miss the first transaction,
+/// which commits after the second one.
+pub async fn a_commit_that_comes_late_changes_the_data_version(fixture: Fixture) {
+    let (late, early) = (fixture.started().await, fixture.started().await);
+    let wake = |run: RunId| format!("UPDATE workflow_runs SET wakes = wakes + 1 WHERE id = '{run}'");
+    let mut first = fixture.raw().await;
+    first.execute("BEGIN").await;
+    first.execute(wake(late)).await;
+    let before = fixture.store.data_version().await.unwrap();
+    // SQLite has one transaction that writes at a time.
+    if fixture.database == Database::Postgres {
+        let mut second = fixture.raw().await;
+        second.execute("BEGIN").await;
+        second.execute(wake(early)).await;
+        second.execute("COMMIT").await;
+        assert_ne!(fixture.store.data_version().await.unwrap(), before, "the early commit was not counted");
+    }
+    let between = fixture.store.data_version().await.unwrap();
+    let wakes = async || fixture.store.wakes(&[late]).await.unwrap()[0].1;
+    assert_eq!(wakes().await, 0, "it has not committed");
+    first.execute("COMMIT").await;
+    assert_ne!(fixture.store.data_version().await.unwrap(), between, "the late commit was not counted");
+    assert_eq!(wakes().await, 1);
 }

@@ -404,6 +404,8 @@ workflow_tests::cases! {
         a_hint_wakes_a_listener,
         each_listener_is_woken,
         a_dropped_wait_loses_no_hint,
+        each_commit_changes_the_data_version,
+        a_commit_that_comes_late_changes_the_data_version: "the store in memory has no open transactions",
     }
     liveness {
         a_living_worker_is_locked,

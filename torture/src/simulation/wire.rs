@@ -12,9 +12,9 @@ use workflow_engine::model::{
     StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, BulkStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
-    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
-    ReadRates, Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore,
+    AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
+    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
+    Outcome, ReadRates, Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore,
     StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
@@ -239,6 +239,13 @@ impl StatisticsStore for Wire {
 
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         self.call("failures", self.inner.failures(), quiet).await
+    }
+}
+
+#[async_trait]
+impl ChangeStore for Wire {
+    async fn data_version(&self) -> Result<String, DatabaseError> {
+        self.call("data version", self.inner.data_version(), quiet).await
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) async fn run(
 fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
     hint(notifier, writes, outcomes);
     writes.iter().zip(outcomes).for_each(|(write, outcome)| announce_one(notifier, write, outcome));
+    notifier.notify_committed();
 }
 
 fn hint(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {

@@ -40,6 +40,7 @@ pub struct Notifier {
     changes: watch::Sender<u64>,
     schedules: watch::Sender<u64>,
     bulks: watch::Sender<u64>,
+    commits: watch::Sender<u64>,
     cancels: broadcast::Sender<Cancel>,
     wakes: broadcast::Sender<RunId>,
     pauses: broadcast::Sender<RunId>,
@@ -67,6 +68,7 @@ impl Notifier {
             changes: watch::Sender::new(0),
             schedules: watch::Sender::new(0),
             bulks: watch::Sender::new(0),
+            commits: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
             wakes: broadcast::Sender::new(WAKES),
             pauses: broadcast::Sender::new(CANCELS),
@@ -105,6 +107,12 @@ impl Notifier {
     #[must_use]
     pub fn bulks(&self) -> watch::Receiver<u64> {
         self.bulks.subscribe()
+    }
+
+    /// Counts the commits of this process, and the hints of others.
+    #[must_use]
+    pub fn commits(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
     }
 
     /// Receives the runs that this process has canceled while a worker may hold them.
@@ -213,6 +221,11 @@ impl Notifier {
         self.bulks.send_modify(|count| *count += 1);
     }
 
+    /// Notifies that a batch was committed.
+    pub(super) fn notify_committed(&self) {
+        self.commits.send_modify(|count| *count += 1);
+    }
+
     /// Notifies the readers of these runs' streams.
     pub(super) fn notify_emitted(&self, runs: impl Iterator<Item = RunId>) {
         let mut runs = runs.peekable();
@@ -247,6 +260,7 @@ impl Notifier {
         self.notify_changed();
         self.notify_schedules();
         self.notify_bulks();
+        self.notify_committed();
     }
 
     fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<Option<EndedRun>>>>> {

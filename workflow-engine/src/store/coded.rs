@@ -6,6 +6,7 @@
 //! wildcard.
 
 mod bulk;
+mod change;
 
 use std::any::Any;
 use std::borrow::Cow;

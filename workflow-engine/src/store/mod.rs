@@ -87,7 +87,7 @@ pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
-pub use hint::Listener;
+pub use hint::{ChangeStore, Listener};
 pub use history_page::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
@@ -123,7 +123,7 @@ pub use write::{
 
 /// A database that stores runs.
 #[async_trait]
-pub trait Store: BulkStore + StatisticsStore + fmt::Debug + Send + Sync + 'static {
+pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and returns the outcome of each, in their
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.

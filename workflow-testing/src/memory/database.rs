@@ -16,16 +16,29 @@ pub(super) struct Database {
     clock: Clock,
     listeners: Listeners,
     handles: AtomicU64,
+    /// The calls that changed the tables.
+    changes: AtomicU64,
 }
 
 impl Database {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { tables: Mutex::default(), clock, listeners: Listeners::default(), handles: AtomicU64::new(0) }
+        Self {
+            tables: Mutex::default(),
+            clock,
+            listeners: Listeners::default(),
+            handles: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+        }
     }
 
     /// Returns a number that no other handle has.
     pub(super) fn next_handle(&self) -> u64 {
         self.handles.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns how many calls have changed the tables.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// Returns the listeners of all handles.
@@ -51,7 +64,10 @@ impl Database {
             let mut tables = self.tables();
             // Read under the mutex, so that the times of commits rise with their order.
             let result = change(&mut tables, self.clock.host_now());
-            (result, tables.take_changed())
+            let changed = tables.take_changed();
+            // Under the mutex, so that a read that follows sees what is counted.
+            self.changes.fetch_add(u64::from(changed), Ordering::SeqCst);
+            (result, changed)
         };
         if changed {
             self.listeners.wake_others(handle);

@@ -26,6 +26,7 @@ mod attempt;
 mod audit;
 mod bulk;
 mod cascade;
+mod change;
 mod claim;
 mod commit;
 mod continue_as_new;
