@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, Counts, Done, FailurePage, GatePage, HistoryPage,
-    LimitView, ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListHistory, ListRuns, ListSchedules,
-    ListStats, ListTimeline, Operate, OperateBulk, OperateError, OperateRuns, OperateStatistics, Order, PayloadOf,
-    Query, QueueView, RunDetail, RunId, RunPage, RunSummary, SchedulePage, ScheduleView, StatsPage, StoredPayload,
-    Timeline, WorkerView, WorkflowView,
+    ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, ChangePage, Counts, Done, EmittedPage,
+    FailurePage, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit, ListBulks, ListChanges, ListEmitted,
+    ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListStats, ListTimeline, Operate, OperateBulk,
+    OperateChanges, OperateError, OperateRuns, OperateStatistics, Order, PayloadOf, Query, QueueView, RunDetail, RunId,
+    RunPage, RunSummary, SchedulePage, ScheduleView, StatsPage, StoredPayload, Timeline, WorkerView, WorkflowView,
 };
 
 use crate::{Access, Redact};
@@ -66,6 +66,25 @@ impl OperateRuns for Redacted {
 
     async fn timeline_window(&self, list: ListTimeline) -> Result<Timeline, OperateError> {
         self.operate.timeline_window(list).await
+    }
+}
+
+#[async_trait]
+impl OperateChanges for Redacted {
+    async fn changes(&self, list: ListChanges) -> Result<ChangePage, OperateError> {
+        self.operate.changes(list).await
+    }
+
+    async fn emitted(&self, list: ListEmitted) -> Result<EmittedPage, OperateError> {
+        let mut page = self.operate.emitted(list).await?;
+        page.items.iter_mut().for_each(|item| self.redact.payload(&mut item.item));
+        Ok(page)
+    }
+
+    async fn published(&self, run: RunId, name: &str) -> Result<StoredPayload, OperateError> {
+        let mut value = self.operate.published(run, name).await?;
+        self.redact.payload(&mut value);
+        Ok(value)
     }
 }
 

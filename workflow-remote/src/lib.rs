@@ -17,6 +17,7 @@
 //! ```
 
 mod answer;
+mod change_interface;
 mod interface;
 mod request;
 mod run_interface;

@@ -18,7 +18,7 @@ pub(crate) fn text(cursor: Option<&Cursor>) -> Option<&str> {
     cursor.map(Cursor::as_str)
 }
 
-fn of_run(run: RunId, parts: &[&str]) -> Target {
+pub(crate) fn of_run(run: RunId, parts: &[&str]) -> Target {
     let id = run.to_string();
     Target::new(["runs", &id].into_iter().chain(parts.iter().copied()))
 }

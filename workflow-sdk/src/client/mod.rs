@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::operate::Operate;
+use crate::operate::{ChangeWatch, Operate};
 use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{
@@ -45,8 +45,6 @@ use workflow_engine::model::{
 };
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{CodedStore, Coding, Outcome, PauseOutcome, ResumeOutcome, Store, Write};
-
-use result_watch::ResultWatch;
 
 pub use approval::{Decide, PendingApproval};
 pub use awaited::Awaited;
@@ -63,6 +61,7 @@ pub use limit::{LimitHandle, call_waiting_seats};
 pub use open::open;
 pub use pool::ApplicationPool;
 pub use queue::QueueHandle;
+use result_watch::ResultWatch;
 pub use retry_run::RetryRun;
 pub use schedule::ScheduleInfo;
 pub use schedule_handle::ScheduleHandle;
@@ -100,6 +99,7 @@ struct Inner {
     store: Arc<dyn Store>,
     executor: Executor,
     results: Arc<ResultWatch>,
+    changes: Arc<ChangeWatch>,
     payload_limit: usize,
     signal_limit: u32,
     /// `None`: calls wait as long as the store lets them.
@@ -156,6 +156,7 @@ impl Client {
             store,
             executor,
             results,
+            changes: Arc::default(),
             payload_limit,
             signal_limit,
             call_timeout,

@@ -10,6 +10,7 @@ use workflow_engine::model::RunId;
 use workflow_engine::store::{DatabaseError, EndedRun, Store};
 
 use super::{Client, ClientError};
+use crate::operate::ChangeWatch;
 
 /// Poll interval while few runs are awaited: bounds the delay of a result whose notifications were
 /// all lost.
@@ -156,6 +157,11 @@ impl fmt::Debug for ResultWatch {
 impl Client {
     pub(super) fn results(&self) -> &Arc<ResultWatch> {
         &self.0.results
+    }
+
+    /// Returns what all callers of this process watch.
+    pub(crate) fn change_watch(&self) -> &ChangeWatch {
+        &self.0.changes
     }
 }
 

@@ -117,7 +117,7 @@ fn damaged() -> OperateError {
 
 /// Returns the hash of the text of a query or of a list, which is the same in every process
 /// (FNV-1a).
-fn hash(text: &str) -> u64 {
+pub(super) fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

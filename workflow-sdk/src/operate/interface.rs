@@ -8,7 +8,7 @@ use super::*;
 /// database, so that a program can use the same calls over a network. More methods and fields will
 /// be added: a type outside of this project should not implement the trait.
 #[async_trait]
-pub trait Operate: OperateBulk + OperateRuns + OperateStatistics {
+pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistics {
     /// Counts the runs that have not ended, have failed or were canceled, by state: see [`Counts`].
     ///
     /// # Errors

@@ -1,0 +1,144 @@
+//! What a run hands out while it runs: published values, and items of streams.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use workflow_engine::model::{NameSubject, RunId, check_name};
+use workflow_engine::store::EmittedItem;
+
+use crate::{Client, ClientError};
+
+use super::{ListChanges, OperateChanges, OperateError, StoredPayload, run};
+
+/// Asks for items of a stream: see [`OperateChanges::emitted`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ListEmitted {
+    /// The run.
+    pub run: RunId,
+    /// The name of the stream.
+    pub name: String,
+    /// The number of the item after which to begin. Default: 0, so with the first one.
+    #[serde(default)]
+    pub after: u64,
+    /// The largest number of items. Default: 64. Range: 1 to [`ListEmitted::MAX_LIMIT`].
+    #[serde(default = "default_limit")]
+    pub limit: u32,
+    /// How long the call waits for an item, in milliseconds. Default: 0. A longer time than
+    /// [`ListChanges::MAX_WAIT`] counts as that.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+const fn default_limit() -> u32 {
+    64
+}
+
+impl ListEmitted {
+    /// The largest limit. It is bounded because a whole page is held in memory.
+    pub const MAX_LIMIT: u32 = 1_000;
+
+    /// Asks for the first items of a stream.
+    #[must_use]
+    pub fn new(run: RunId, name: impl Into<String>) -> Self {
+        Self { run, name: name.into(), after: 0, limit: default_limit(), wait_ms: 0 }
+    }
+
+    /// Begins after the item with this number. Default: 0, so with the first one.
+    #[must_use]
+    pub fn after(mut self, number: u64) -> Self {
+        self.after = number;
+        self
+    }
+
+    /// Sets the largest number of items. Default: 64. Range: 1 to [`ListEmitted::MAX_LIMIT`];
+    /// another value is refused by the call.
+    #[must_use]
+    pub fn limit(mut self, items: u32) -> Self {
+        self.limit = items;
+        self
+    }
+
+    /// Sets how long the call waits for an item. Default: not at all. A longer time than
+    /// [`ListChanges::MAX_WAIT`] counts as that.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+}
+
+/// Items of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct EmittedPage {
+    /// The items. Empty if there was none in the time of the call.
+    pub items: Vec<EmittedView>,
+    /// `true` if the run has ended and no item follows these.
+    pub complete: bool,
+}
+
+/// An item of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct EmittedView {
+    /// Its number. Numbers begin at 1 and rise; a refused item leaves a gap.
+    pub number: u64,
+    /// The item.
+    pub item: StoredPayload,
+}
+
+impl From<EmittedItem> for EmittedView {
+    fn from(EmittedItem { number, item }: EmittedItem) -> Self {
+        Self { number: u64::try_from(number).unwrap_or_default(), item: StoredPayload::of(item, u64::MAX) }
+    }
+}
+
+/// See [`OperateChanges::emitted`].
+pub(super) async fn emitted(client: &Client, list: ListEmitted) -> Result<EmittedPage, OperateError> {
+    OperateError::check_limit(list.limit, ListEmitted::MAX_LIMIT, "items")?;
+    check_name(NameSubject::Stream, &list.name).map_err(ClientError::from)?;
+    let ends_at = Instant::now() + Duration::from_millis(list.wait_ms).min(ListChanges::MAX_WAIT);
+    let after = i64::try_from(list.after).unwrap_or(i64::MAX);
+    let mut changes = ListChanges::of_run(list.run);
+    loop {
+        // Both before the items, so that an item and the end that follow are noticed.
+        let left = ends_at.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            changes.cursor = Some(client.changes(changes.clone().wait(Duration::ZERO)).await?.cursor);
+        }
+        let has_ended = run::found(client, list.run).await?.status.is_terminal();
+        let read = client.store().emitted(list.run, &list.name, after, list.limit);
+        let items: Vec<EmittedView> = client.read(read).await?.into_iter().map(EmittedView::from).collect();
+        let is_full = items.len() >= usize::try_from(list.limit).unwrap_or(usize::MAX);
+        if !items.is_empty() || has_ended || left.is_zero() {
+            return Ok(EmittedPage { items, complete: has_ended && !is_full });
+        }
+        client.changes(changes.clone().wait(left)).await?;
+    }
+}
+
+/// A published value as the replay core records it.
+#[derive(Deserialize)]
+struct Published<'t> {
+    #[serde(borrow)]
+    value: &'t RawValue,
+}
+
+/// See [`OperateChanges::published`].
+pub(super) async fn published(client: &Client, id: RunId, name: &str) -> Result<StoredPayload, OperateError> {
+    check_name(NameSubject::Published, name).map_err(ClientError::from)?;
+    let Some(text) = client.read(client.store().published(id, name)).await? else {
+        run::found(client, id).await?;
+        let help = "wait until it publishes the value, or check the name";
+        return Err(OperateError::not_found(format!("run {id} has published no value {name:?}"), help));
+    };
+    let value = serde_json::from_str::<Published<'_>>(&text);
+    let value = value.map_err(|_| OperateError::not_understood(format!("the value {name:?} is not understood")))?;
+    Ok(StoredPayload::of(value.value.get().to_owned(), u64::MAX))
+}
