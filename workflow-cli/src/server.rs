@@ -15,7 +15,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use workflow_http::{Access, Actor, router};
+use workflow_http::{Access, Actor, Streams, router};
 use workflow_sdk::metrics::{DatabaseGauges, METRICS, MetricKind};
 use workflow_sdk::operate::Operate;
 use workflow_sdk::{Client, Event, Observer};
@@ -99,12 +99,16 @@ impl Port {
         }
         let gauges = recorder.map(|recorder| (DatabaseGauges::new(client.clone()), recorder));
         let shared = Shared { operate: Arc::new(client.clone()), readiness, gauges };
-        let app = app(shared, router(client, access()));
+        let streams = Streams::default();
+        let app = app(shared, router(client, access().streams(streams.clone())));
         let (stop, stopped) = oneshot::channel::<()>();
         let served = axum::serve(self.listener, app.into_make_service_with_connect_info::<SocketAddr>());
         let server = tokio::spawn(async move {
             // An error means that the server was dropped, which ends it, too.
-            let graceful = served.with_graceful_shutdown(async { drop(stopped.await) });
+            let graceful = served.with_graceful_shutdown(async move {
+                drop(stopped.await);
+                streams.end();
+            });
             if let Err(error) = graceful.await {
                 tracing::error!(error = &error as &dyn std::error::Error, "the HTTP port is closed");
             }

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use workflow_sdk::operate::Role;
 
-use crate::{Problem, Redact};
+use crate::{Problem, Redact, Streams};
 
 /// The user of a request: what it may do, and the name under which the audit log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,7 @@ pub struct Access {
     rule: Rule,
     read_only: bool,
     redact: Redact,
+    streams: Streams,
 }
 
 impl Access {
@@ -127,7 +128,7 @@ impl Access {
     }
 
     fn of(rule: Rule) -> Self {
-        Self { rule, read_only: false, redact: Redact::default() }
+        Self { rule, read_only: false, redact: Redact::default(), streams: Streams::default() }
     }
 
     /// Sets which fields of payloads are left out of answers. Default: [`Redact::default`].
@@ -138,6 +139,19 @@ impl Access {
 
     pub(crate) fn redacting(&self) -> &Redact {
         &self.redact
+    }
+
+    /// Counts the streams of events among these, which may be those of other routers, too. Default:
+    /// [`Streams::default`], which end with the server's connections.
+    pub fn streams(mut self, streams: Streams) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// Returns the streams that are open.
+    #[must_use]
+    pub const fn open_streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Refuses every change.

@@ -26,13 +26,18 @@
 mod access;
 mod body;
 mod bulks;
+mod events;
+mod frame;
 mod interface;
+mod items;
 mod orders;
 mod problem;
 mod reads;
 mod redaction;
+mod run_events;
 mod runs;
 mod statistics;
+mod streams;
 
 use std::sync::Arc;
 
@@ -48,10 +53,12 @@ pub use access::{Access, Actor, Refusal};
 use interface::Redacted;
 use problem::Problem;
 pub use redaction::Redact;
+pub use streams::Streams;
 
 /// Functions that the dashboard uses, too. Internal: exempt from semantic versioning.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::events::{last_id, stream_of_changes};
     pub use crate::interface::Redacted;
     pub use crate::reads::shown;
 }
@@ -60,6 +67,7 @@ pub mod internal {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
+    pub(crate) streams: Streams,
 }
 
 /// The largest body of a request, in bytes: the largest payload and a little around it.
@@ -75,7 +83,7 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
-    let shared = Shared { operate: Redacted::over(Arc::new(operate), &access) };
+    let shared = Shared { operate: Redacted::over(Arc::new(operate), &access), streams: access.open_streams().clone() };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
         .route("/runs/find", get(reads::find))
@@ -84,11 +92,17 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .route("/runs/{run}/history", get(reads::history))
         .route("/runs/{run}/timeline", get(reads::timeline))
         .route("/runs/{run}/result", get(runs::result))
+        .route("/runs/{run}/events", get(run_events::events))
+        .route("/runs/{run}/stream/{name}", get(items::stream))
+        .route("/runs/{run}/emitted/{name}", get(items::emitted))
+        .route("/runs/{run}/published/{name}", get(items::published))
         .route("/runs/{run}/fork", post(runs::fork))
         .route("/runs/{run}/signals", post(runs::signal))
         .route("/runs/{run}/approvals/{approval}", post(runs::decide))
         .route("/runs/{run}/{change}", post(runs::change))
         .route("/orders", post(orders::perform))
+        .route("/changes", get(events::changes))
+        .route("/events", get(events::events))
         .route("/counts", get(reads::counts))
         .route("/queues", get(reads::queues))
         .route("/queues/{queue}/gates", get(reads::gates))

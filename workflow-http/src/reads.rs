@@ -1,7 +1,6 @@
 //! Everything that is only read.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use workflow_sdk::operate::{
@@ -114,10 +113,7 @@ pub(crate) async fn payload(
     Path(run): Path<RunId>,
     Query(which): Query<WhichPayload>,
 ) -> Answer<StoredPayload> {
-    if !actor.payloads {
-        let (detail, help) = ("this actor does not see payloads", "ask an actor that may");
-        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help));
-    }
+    crate::items::sees_payloads(&actor)?;
     let of = match (which.of.as_str(), which.step) {
         ("input", None) => PayloadOf::Input,
         ("output", None) => PayloadOf::Output,

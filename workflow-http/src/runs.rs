@@ -27,11 +27,16 @@ pub(crate) struct Wait {
 
 impl Wait {
     fn duration(&self) -> Result<Option<Duration>, Problem> {
-        let Some(text) = &self.wait else { return Ok(None) };
-        let seconds = text.trim_end_matches('s').parse::<u32>();
-        let refused = |_| Problem::bad_input(format!("wait={text} is not understood"), "write seconds, as wait=30s");
-        Ok(Some(Duration::from_secs(seconds.map_err(refused)?.into()).min(LONGEST_WAIT)))
+        duration_of(self.wait.as_deref())
     }
+}
+
+/// Returns the time that a request waits.
+pub(crate) fn duration_of(wait: Option<&str>) -> Result<Option<Duration>, Problem> {
+    let Some(text) = wait else { return Ok(None) };
+    let seconds = text.trim_end_matches('s').parse::<u32>();
+    let refused = |_| Problem::bad_input(format!("wait={text} is not understood"), "write seconds, as wait=30s");
+    Ok(Some(Duration::from_secs(seconds.map_err(refused)?.into()).min(LONGEST_WAIT)))
 }
 
 /// The input of a run, as its text.

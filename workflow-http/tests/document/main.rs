@@ -32,6 +32,8 @@ fn schemas() -> Value {
     add::<operate::StoredPayload>(&mut schemas);
     add::<operate::HistoryPage>(&mut schemas);
     add::<operate::Timeline>(&mut schemas);
+    add::<operate::ChangePage>(&mut schemas);
+    add::<operate::EmittedPage>(&mut schemas);
     add::<operate::Counts>(&mut schemas);
     add::<operate::QueueView>(&mut schemas);
     add::<operate::GatePage>(&mut schemas);

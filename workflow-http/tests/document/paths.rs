@@ -80,6 +80,18 @@ impl Operation {
         self.answers(200, "The answer", reference(schema))
     }
 
+    /// Answers with a stream of events, or with nothing to a reader that has got all of them.
+    fn streams(mut self, events: &str) -> Self {
+        let content = json!({ "text/event-stream": { "schema": { "type": "string" } } });
+        self.value["responses"]["200"] = json!({ "description": events, "content": content });
+        self.asks([parameter("header", "Last-Event-ID", json!({ "type": "string" }))])
+    }
+
+    fn answers_nothing(mut self, when: &str) -> Self {
+        self.value["responses"]["204"] = json!({ "description": when });
+        self
+    }
+
     fn changes(self) -> Self {
         self.answers(200, "The order was performed, or there was nothing to change", reference("Done"))
     }
@@ -91,6 +103,12 @@ fn get(path: &'static str, id: &str, summary: &str) -> Operation {
 
 fn post(path: &'static str, id: &str, summary: &str) -> Operation {
     operation("post", path, id, summary)
+}
+
+/// What a stream of changes is about: a query, a run or everything.
+fn watched() -> [Value; 5] {
+    let run = parameter("query", "run", json!({ "type": "string", "format": "uuid" }));
+    [text("query"), run, one_of("query", "of", &["runs", "all"]), number("limit", 1, 200), text("cursor")]
 }
 
 fn operations() -> Vec<Operation> {
@@ -129,6 +147,17 @@ fn operations() -> Vec<Operation> {
             .asks([wait()])
             .answers(200, "The run has ended", reference("RunDetail"))
             .answers(202, "The run has not ended yet", reference("RunDetail")),
+        get("/runs/{run}/events", "streamRun", "Follows a run until its end")
+            .streams("The events run, step, reset and end, each with JSON")
+            .answers_nothing("The reader has got the end"),
+        get("/runs/{run}/stream/{name}", "streamItems", "Follows the items that a run emits, until its end")
+            .streams("The events item and end, each with JSON")
+            .answers_nothing("The reader has got the end"),
+        get("/runs/{run}/emitted/{name}", "listItems", "Lists items that a run has emitted, or waits for the next one")
+            .asks([number("after", 0, u32::MAX), limit(1_000), wait()])
+            .reads("EmittedPage"),
+        get("/runs/{run}/published/{name}", "readPublished", "Reads the value that a run published last")
+            .reads("StoredPayload"),
         post("/runs/{run}/fork", "forkRun", "Starts a run from the history of this one")
             .takes("NewFork")
             .answers(200, "The key has a run", reference("Done"))
@@ -152,6 +181,13 @@ fn operations() -> Vec<Operation> {
             .reads("BulkPreview"),
         get("/bulk/{bulk}", "readBulk", "Reads a bulk operation").reads("BulkView"),
         post("/bulk/{bulk}/stop", "stopBulk", "Stops a bulk operation").changes(),
+        get("/changes", "listChanges", "Lists what has changed since a cursor, or waits for a change")
+            .asks(watched())
+            .asks([wait()])
+            .reads("ChangePage"),
+        get("/events", "streamChanges", "Follows what changes")
+            .asks(watched())
+            .streams("The events runs, committed and reset, each with JSON"),
         get("/counts", "readCounts", "Counts runs by state").reads("Counts"),
         get("/queues", "listQueues", "Lists queues").answers(200, "The queues", list_of("QueueView")),
         get("/queues/{queue}/gates", "listGates", "Lists the gates of a queue")
