@@ -73,6 +73,8 @@ pub struct FaultyStore {
     /// Reads of the data version, and of parts of lists, so far.
     version_reads: AtomicUsize,
     scans: AtomicUsize,
+    /// Reads of items of streams so far.
+    item_reads: AtomicUsize,
     /// Keeps the order of the commits, of which some wait at a gate.
     order: CommitOrder,
     /// Calls of `commit` that have not returned.
@@ -96,6 +98,7 @@ impl FaultyStore {
             ended_reads: AtomicUsize::new(0),
             version_reads: AtomicUsize::new(0),
             scans: AtomicUsize::new(0),
+            item_reads: AtomicUsize::new(0),
             order: CommitOrder::default(),
             under_way: AtomicUsize::new(0),
             overlapping: AtomicUsize::new(0),
@@ -154,6 +157,12 @@ impl FaultyStore {
     #[must_use]
     pub fn ended_reads(&self) -> usize {
         self.ended_reads.load(SeqCst)
+    }
+
+    /// Returns how often items of streams were read.
+    #[must_use]
+    pub fn item_reads(&self) -> usize {
+        self.item_reads.load(SeqCst)
     }
 
     /// Returns how often the data version and parts of lists were read.
@@ -300,6 +309,7 @@ impl Store for FaultyStore {
     }
 
     async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
+        self.item_reads.fetch_add(1, SeqCst);
         self.inner.emitted(id, name, after, limit).await
     }
 

@@ -9,8 +9,9 @@ use axum::Router;
 use workflow_http::{Access, Actor, router};
 use workflow_remote::Remote;
 use workflow_sdk::operate::{
-    Action, Cursor, ForkRun, ListApprovals, ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline,
-    Operate, OperateError, OperateErrorCode, Order, OrderOutcome, Payload, PayloadOf, RunId, StartRun,
+    Action, Change, Cursor, ForkRun, ListApprovals, ListAudit, ListChanges, ListEmitted, ListGates, ListHistory,
+    ListRuns, ListSchedules, ListTimeline, Operate, OperateError, OperateErrorCode, Order, OrderOutcome, Payload,
+    PayloadOf, RunId, StartRun,
 };
 use workflow_sdk::prelude::*;
 use workflow_tests::{Database, Live, LocalWorker};
@@ -23,6 +24,15 @@ async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
 #[workflow]
 async fn asks(ctx: &Ctx) -> Result<bool> {
     Ok(ctx.approval("ship").to("ops").await?.is_some_and(|decision| decision.approved))
+}
+
+#[workflow]
+async fn logs(ctx: &Ctx, items: u64) -> Result<()> {
+    for item in 0..items {
+        ctx.emit("a/b & c", &item)?;
+    }
+    ctx.publish("so far", &items)?;
+    ctx.step("done", async || ok(())).await
 }
 
 /// Serves routes on a port of this machine, and returns their URL.
@@ -112,6 +122,34 @@ async fn operates(operate: &dyn Operate, database: &dyn Operate) {
     let ended = operate.ended(approval, Duration::from_secs(60)).await.unwrap();
     assert_eq!(ended.output.unwrap().json.unwrap().as_str(), "true");
     refuses(operate, run).await;
+    follows(operate).await;
+}
+
+/// Follows a run that hands something out, by the cursor alone.
+async fn follows(operate: &dyn Operate) {
+    let list = ListChanges::of_runs("workflow:logs".parse().unwrap()).wait(Duration::from_secs(20));
+    let mut cursor = operate.changes(list.clone().wait(Duration::ZERO)).await.unwrap().cursor;
+    let run = start(operate, "logs", "3").await;
+    let mut seen = Vec::new();
+    let ended = Change::Changed { run, status: workflow_sdk::RunStatus::Succeeded };
+    let entered = Change::Entered { run, status: workflow_sdk::RunStatus::Succeeded };
+    while !seen.contains(&ended) && !seen.contains(&entered) {
+        let page = operate.changes(list.clone().cursor(cursor)).await.unwrap();
+        assert!(!page.reset && !page.items.is_empty(), "{page:?}");
+        (cursor, seen) = (page.cursor, [seen, page.items].concat());
+    }
+    let items = ListEmitted::new(run, "a/b & c");
+    let page = operate.emitted(items.clone().limit(2)).await.unwrap();
+    assert_eq!((page.items.len(), page.complete), (2, false));
+    let rest = operate.emitted(items.after(2).wait(Duration::from_secs(20))).await.unwrap();
+    assert_eq!((rest.items[0].number, rest.complete), (3, true));
+    assert_eq!(operate.published(run, "so far").await.unwrap().json.unwrap().as_str(), "3");
+    assert_eq!(code(operate.published(run, "nothing").await), OperateErrorCode::NotFound);
+    let of_run = ListChanges::of_run(run);
+    assert!(operate.changes(of_run).await.unwrap().items.is_empty());
+    assert_eq!(code(operate.changes(list.clone().limit(0)).await), OperateErrorCode::BadLimit);
+    assert!(operate.changes(ListChanges::of_all()).await.is_ok());
+    assert_eq!(code(operate.changes(list.cursor(Cursor::new("x"))).await), OperateErrorCode::BadCursor);
 }
 
 /// The refusals of the database, by their codes.
@@ -136,7 +174,7 @@ async fn refuses(operate: &dyn Operate, run: RunId) {
 
 async fn the_answers_are_those_of_the_database(database: Database) {
     let live = Live::new(database).await;
-    let working = LocalWorker::start(live.worker(()).register(doubled).register(asks));
+    let working = LocalWorker::start(live.worker(()).register(doubled).register(asks).register(logs));
     operates(live.client.operate(), live.client.operate()).await;
     operates(&remote_of(&live).await, live.client.operate()).await;
     working.stop().await;

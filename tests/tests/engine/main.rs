@@ -16,6 +16,7 @@ mod batches_in_line;
 mod breaker;
 mod bulk;
 mod cancel;
+mod changes;
 mod children;
 mod claims;
 mod client;
@@ -174,6 +175,15 @@ workflow_tests::cases! {
         an_order_whose_reply_was_lost_leaves_one_row,
         the_payloads_of_orders_are_encoded,
         pages_of_audit_rows_follow_each_other,
+    }
+    changes {
+        changes_of_runs_are_told_until_they_end,
+        a_reader_that_comes_back_has_missed_nothing,
+        a_start_of_a_transaction_that_commits_late_is_told,
+        steps_of_a_run_are_told_in_their_order,
+        items_and_published_values_are_read_as_they_come,
+        many_readers_cost_the_reads_of_one,
+        what_cannot_be_followed_is_refused,
     }
     operate_reads {
         a_run_is_read_with_its_payloads_and_its_reason,
