@@ -107,6 +107,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists what has changed since a cursor, or waits for a change */
+        get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/counts": {
         parameters: {
             query?: never;
@@ -116,6 +133,23 @@ export interface paths {
         };
         /** Counts runs by state */
         get: operations["readCounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Follows what changes */
+        get: operations["streamChanges"];
         put?: never;
         post?: never;
         delete?: never;
@@ -279,6 +313,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{run}/emitted/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists items that a run has emitted, or waits for the next one */
+        get: operations["listItems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{run}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Follows a run until its end */
+        get: operations["streamRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{run}/fork": {
         parameters: {
             query?: never;
@@ -330,6 +398,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{run}/published/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads the value that a run published last */
+        get: operations["readPublished"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{run}/result": {
         parameters: {
             query?: never;
@@ -358,6 +443,23 @@ export interface paths {
         put?: never;
         /** Sends a signal to a run */
         post: operations["signalRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{run}/stream/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Follows the items that a run emits, until its end */
+        get: operations["streamItems"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -858,6 +960,60 @@ export interface components {
                 within: components["schemas"]["Duration"];
             };
         };
+        /** @description One change. Changes of one thing that follow each other closely are one. */
+        Change: {
+            /** @enum {string} */
+            change: "committed";
+        } | {
+            /** @enum {string} */
+            change: "entered";
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+            /** @description Its status. */
+            status: components["schemas"]["RunStatus"];
+        } | {
+            /** @enum {string} */
+            change: "changed";
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+            /** @description Its status. */
+            status: components["schemas"]["RunStatus"];
+        } | {
+            /** @enum {string} */
+            change: "left";
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+        } | {
+            /**
+             * Format: int64
+             * @description The number of the attempt.
+             */
+            attempt: number;
+            /** @enum {string} */
+            change: "step";
+            /** @description The kind of the operation. */
+            kind: components["schemas"]["StepKind"];
+            /**
+             * Format: int64
+             * @description The position of the outcome. `None`: the attempt is no outcome.
+             */
+            position?: number | null;
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+            /** @description The status of the attempt. */
+            status: components["schemas"]["AttemptStatus"];
+            /** @description The key of the step. */
+            step: string;
+        };
+        /** @description What has changed since a place. */
+        ChangePage: {
+            /** @description The place after these changes. */
+            cursor: components["schemas"]["Cursor"];
+            /** @description The changes, each thing once, in the order in which they were last seen. Empty if there was none in the time of the call. */
+            items: components["schemas"]["Change"][];
+            /** @description `true` if changes after the place may be missing, because it is too old or of another process. Read again what is shown, then go on from `cursor`. */
+            reset?: boolean;
+        };
         /** @description A number of rows, counted up to a bound. */
         Count: {
             /** @description `true` if there may be more: the count ended at its bound. */
@@ -933,6 +1089,23 @@ export interface components {
              * @description Whole seconds.
              */
             secs: number;
+        };
+        /** @description Items of a stream. */
+        EmittedPage: {
+            /** @description `true` if the run has ended and no item follows these. */
+            complete: boolean;
+            /** @description The items. Empty if there was none in the time of the call. */
+            items: components["schemas"]["EmittedView"][];
+        };
+        /** @description An item of a stream. */
+        EmittedView: {
+            /** @description The item. */
+            item: components["schemas"]["StoredPayload"];
+            /**
+             * Format: int64
+             * @description Its number. Numbers begin at 1 and rise; a refused item leaves a gap.
+             */
+            number: number;
         };
         /**
          * @description The cause of an error, as far as a program may want to tell causes apart.
@@ -2320,6 +2493,42 @@ export interface operations {
             };
         };
     };
+    listChanges: {
+        parameters: {
+            query?: {
+                query?: string;
+                run?: string;
+                of?: "runs" | "all";
+                limit?: number;
+                cursor?: string;
+                wait?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangePage"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     readCounts: {
         parameters: {
             query?: never;
@@ -2336,6 +2545,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Counts"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    streamChanges: {
+        parameters: {
+            query?: {
+                query?: string;
+                run?: string;
+                of?: "runs" | "all";
+                limit?: number;
+                cursor?: string;
+            };
+            header?: {
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events runs, committed and reset, each with JSON */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
                 };
             };
             /** @description A refusal or a failure */
@@ -2728,6 +2974,82 @@ export interface operations {
             };
         };
     };
+    listItems: {
+        parameters: {
+            query?: {
+                after?: number;
+                limit?: number;
+                wait?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EmittedPage"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    streamRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events run, step, reset and end, each with JSON */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The reader has got the end */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     forkRun: {
         parameters: {
             query?: never;
@@ -2841,6 +3163,38 @@ export interface operations {
             };
         };
     };
+    readPublished: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredPayload"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     awaitResult: {
         parameters: {
             query?: {
@@ -2906,6 +3260,47 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Done"];
                 };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    streamItems: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                run: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events item and end, each with JSON */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The reader has got the end */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A refusal or a failure */
             default: {

@@ -18,6 +18,16 @@ export class WorkflowError extends Error {
 /** How to start a run, beside its input. The key makes a repetition harmless. */
 export type StartOptions = Omit<components["schemas"]["NewRun"], "workflow" | "input">;
 
+/** What happened to a run: its status (`run`), an attempt of a step (`step`), or its end. After a `reset`, read it anew. */
+export type RunEvent =
+  | { event: "run"; run: string; status: Run["status"] }
+  | { event: "step"; run: string; step: string; attempt: number; kind: string; status: string; position: number | null }
+  | { event: "reset"; run: string }
+  | { event: "end"; run: string; status?: Run["status"]; deleted?: boolean };
+
+/** How often in a row a stream is opened again without getting an event. */
+const mostFailures = 20;
+
 const ended = new Set(["succeeded", "failed", "canceled"]);
 
 /** Runs by a server, whose routes stand below the URL: `new Workflows("http://127.0.0.1:7777/workflows", token)`. */
@@ -45,9 +55,9 @@ export class Workflows {
   }
 
   /** Yields the run whenever it is seen in another state, until it has ended. */
-  async *follow(run: string, everyMs = 500): AsyncGenerator<Run> {
+  async *follow(run: string): AsyncGenerator<Run> {
     let seen = "";
-    for (;;) {
+    for await (const _ of this.events(run)) {
       const detail = checked(await this.api.GET("/runs/{run}", { params: { path: { run } } }));
       const state = JSON.stringify([detail.status, detail.why]);
       if (state !== seen) {
@@ -55,7 +65,31 @@ export class Workflows {
         yield detail;
       }
       if (ended.has(detail.status)) return;
-      await new Promise((resolve) => setTimeout(resolve, everyMs));
+    }
+  }
+
+  /** Yields what happens to a run, until its end. Goes on after the last event if the connection is lost. */
+  async *events(run: string): AsyncGenerator<RunEvent> {
+    let last: string | undefined;
+    for (let failures = 0; ; ) {
+      try {
+        const header = last === undefined ? {} : { "Last-Event-ID": last };
+        const params = { path: { run }, header };
+        const answer = await this.api.GET("/runs/{run}/events", { params, parseAs: "stream" });
+        if (answer.response.status === 204) return;
+        for await (const { id, name, data } of parsed(checked(answer) as unknown as ReadableStream<Uint8Array>)) {
+          failures = 0;
+          if (name === "problem") throw new WorkflowError(data as Problem);
+          if (id !== undefined) last = id;
+          yield { ...(data as object), event: name } as RunEvent;
+          if (name === "end") return;
+        }
+      } catch (error) {
+        const isFinal = error instanceof WorkflowError && error.problem.status < 500 && error.problem.status !== 429;
+        failures += 1;
+        if (isFinal || last === undefined || failures > mostFailures) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 500));
     }
   }
 
@@ -76,4 +110,31 @@ function checked<T>(answer: { data?: T; error?: unknown; response: Response }): 
   const error = answer.error;
   if (typeof error === "object" && error !== null && "detail" in error) throw new WorkflowError(error as Problem);
   throw new Error(`the server answered ${answer.response.status}, and not as a server of workflows does`);
+}
+
+/** Reads server-sent events. */
+async function* parsed(body: ReadableStream<Uint8Array>): AsyncGenerator<{ id?: string; name: string; data: unknown }> {
+  const reader = body.pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+        const fields: Record<string, string> = {};
+        for (const line of text.slice(0, end).split("\n")) {
+          const [, name, rest] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+          if (name !== undefined && rest !== undefined) fields[name] = name in fields ? `${fields[name]}\n${rest}` : rest;
+        }
+        text = text.slice(end + 2);
+        const { id, event, data } = fields;
+        if (event !== undefined && data !== undefined) {
+          yield { ...(id !== undefined && { id }), name: event, data: JSON.parse(data) };
+        }
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
 }

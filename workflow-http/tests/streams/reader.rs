@@ -12,24 +12,24 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An event of a stream.
 #[derive(Debug, PartialEq)]
-pub struct Event {
-    pub name: String,
-    pub id: String,
-    pub data: Value,
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) data: Value,
 }
 
 /// An open answer.
 #[derive(Debug)]
-pub struct Reader {
-    pub status: u16,
-    pub head: String,
+pub(crate) struct Reader {
+    pub(crate) status: u16,
+    pub(crate) head: String,
     stream: TcpStream,
     text: String,
 }
 
 impl Reader {
     /// Asks by HTTP/1.0, so that the body comes as it is, up to the end of the connection.
-    pub async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
+    pub(crate) async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let mut head = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: text/event-stream\r\n");
         for (name, value) in headers {
@@ -43,7 +43,7 @@ impl Reader {
     }
 
     /// Returns the next event. `None`: the stream has ended.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             let part = self.part("\n\n").await?;
             let field = |name: &str| {
@@ -58,7 +58,7 @@ impl Reader {
     }
 
     /// Returns the body as a problem.
-    pub async fn problem(mut self) -> Value {
+    pub(crate) async fn problem(mut self) -> Value {
         timeout(PATIENCE, self.stream.read_to_string(&mut self.text)).await.expect("the end").unwrap();
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {} {}", self.head, self.text))
     }
@@ -84,7 +84,7 @@ impl Reader {
 }
 
 /// Returns a number once it has not risen for a second.
-pub async fn settled(mut number: impl AsyncFnMut() -> usize) -> usize {
+pub(crate) async fn settled(mut number: impl AsyncFnMut() -> usize) -> usize {
     let mut last = number().await;
     let mut ticks = interval(Duration::from_millis(20));
     loop {
@@ -105,6 +105,6 @@ pub async fn settled(mut number: impl AsyncFnMut() -> usize) -> usize {
 }
 
 /// Asks again and again until the answer is yes.
-pub async fn until_open(mut ask: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until_open(mut ask: impl AsyncFnMut() -> bool) {
     workflow_tests::until("a stream is free", async || ask().await.then_some(())).await;
 }
