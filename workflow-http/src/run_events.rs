@@ -26,10 +26,18 @@ pub(crate) async fn events(
         return Ok(complete());
     }
     let open = shared.streams.open()?;
+    // Before the changes, so that these have all steps of a run that is seen to have ended.
+    let before = match last_id {
+        Some(_) => Some(status(&shared.operate, run).await?),
+        None => None,
+    };
     let (list, page) = resumed(&shared.operate, ListChanges::of_run(run), last_id).await?;
     let from = last_id.map_or_else(|| page.cursor.as_str().to_owned(), str::to_owned);
-    // Behind the changes, so that an end that they lack is seen here.
-    let status = status(&shared.operate, run).await?;
+    let status = match before {
+        Some(status) if !page.reset => status,
+        // Behind the place from which the stream goes on, so that no end is missed.
+        _ => status(&shared.operate, run).await?,
+    };
     let mut events = RunEvents { operate: Arc::clone(&shared.operate), run, list, from };
     let first = events.frame_of(&page, Some(status), Frame::first());
     events.list.wait_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
@@ -54,8 +62,8 @@ struct RunEvents {
 }
 
 impl RunEvents {
-    /// Returns the events of a page. `seen` is the status if it was read; `None` in it says that
-    /// the run was deleted.
+    /// Returns the events of a page. `seen` is the status if it was read before the page, or if the
+    /// page has none; `None` in it says that the run was deleted.
     fn frame_of(&mut self, page: &ChangePage, seen: Option<Option<RunStatus>>, mut frame: Frame) -> Next {
         self.list.cursor = Some(page.cursor.clone());
         // All but the last event lead back to the beginning of the page, because a reader that is
@@ -66,7 +74,7 @@ impl RunEvents {
         for change in &page.items {
             match change {
                 Change::Changed { status: changed, .. } | Change::Entered { status: changed, .. } => {
-                    status.get_or_insert(Some(*changed));
+                    status = Some(Some(*changed));
                 }
                 Change::Left { .. } => status = Some(None),
                 Change::Step { step, attempt, kind, status, position, .. } => steps.push(json!({

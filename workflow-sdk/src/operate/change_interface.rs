@@ -19,7 +19,8 @@ pub trait OperateChanges: fmt::Debug + Send + Sync {
     /// changes of one thing between two reads are one. A process reads once for all its callers,
     /// at most twice per second, and not at all while there are none.
     ///
-    /// A change of the time alone, such as a run that becomes due, is none.
+    /// A call that does not wait returns all changes that were committed before it. A change of the
+    /// time alone, such as a run that becomes due, is none.
     ///
     /// # Errors
     /// [`NotFound`](super::OperateErrorCode::NotFound),

@@ -82,7 +82,9 @@ impl ChangeWatch {
         place: Option<ChangePlace>,
     ) -> Result<(Option<Vec<Change>>, ChangePlace), OperateError> {
         let ends_at = Instant::now() + wait;
-        self.pulse.read_after(client, SHORTEST_PAUSE).await?;
+        // A reader that does not wait gets all that was committed before its call.
+        let is_to_be_exact = place.is_some() && wait.is_zero();
+        self.pulse.read_after(client, if is_to_be_exact { Duration::ZERO } else { SHORTEST_PAUSE }).await?;
         loop {
             let seen = feed.catch_up(client, &self.pulse).await?;
             {
