@@ -124,6 +124,16 @@ impl Output {
         Ok(out.flush()?)
     }
 
+    /// Clears the screen of a person, for what is shown next.
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
+        if !self.is_terminal || !self.is_for_people() {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        write!(out, "\u{1b}[H\u{1b}[2J\u{1b}[3J")?;
+        Ok(out.flush()?)
+    }
+
     fn table(&self, rows: Rows) -> Result<(), Failure> {
         if rows.rows.is_empty() {
             return Ok(());

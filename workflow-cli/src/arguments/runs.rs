@@ -16,6 +16,9 @@ pub(crate) enum RunsVerb {
     Show {
         /// The run: its id, or the beginning or end of the id
         run: String,
+        /// Show it again whenever it has changed, until it has ended
+        #[arg(long)]
+        watch: bool,
     },
     /// Show each attempt of each step of a run
     History {
@@ -73,6 +76,9 @@ pub(crate) struct ListRuns {
     /// List all that match, page by page
     #[arg(long)]
     pub(crate) all: bool,
+    /// Show the list again whenever one of its runs has changed
+    #[arg(long, conflicts_with_all = ["all", "cursor"])]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]

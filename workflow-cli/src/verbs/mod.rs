@@ -21,6 +21,7 @@ mod run_view;
 mod schedules;
 mod statistics;
 mod timeline;
+mod watch;
 mod workers;
 mod workflows;
 
@@ -67,7 +68,7 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
         Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,
-        Verb::Runs(RunsVerb::Show { run }) => run_view::show(operate, output, &run).await,
+        Verb::Runs(RunsVerb::Show { run, watch }) => run_view::show(operate, output, &run, watch).await,
         Verb::Runs(RunsVerb::History { run, limit, cursor }) => {
             run_view::history(operate, output, &run, limit, cursor).await
         }

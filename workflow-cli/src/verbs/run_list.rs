@@ -1,10 +1,12 @@
 use comfy_table::{Cell, Color};
 use workflow_sdk::RunStatus;
-use workflow_sdk::operate::{Cursor, ListRuns, Operate, Query, RunNow, RunPage, RunSummary};
+use workflow_sdk::operate::{Cursor, ListChanges, ListRuns, Operate, Query, RunNow, RunPage, RunSummary};
 
 use crate::clock::Clock;
 use crate::output::{Output, Rows, maybe};
 use crate::{Exit, Failure, arguments};
+
+use super::watch::watch;
 
 pub(super) async fn list(
     operate: &dyn Operate,
@@ -25,6 +27,14 @@ pub(super) async fn list(
     list = list.limit(arguments.limit);
     if let Some(cursor) = arguments.cursor {
         list = list.cursor(cursor_of(&cursor)?);
+    }
+    if arguments.watch {
+        let changes = ListChanges::of_runs(list.query.clone()).limit(list.limit.min(ListChanges::MAX_LIMIT));
+        return watch(operate, output, changes, async || {
+            print(output, &operate.runs(list.clone()).await?)?;
+            Ok(false)
+        })
+        .await;
     }
     let page = operate.runs(list).await?;
     print(output, &page)?;

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use comfy_table::Cell;
-use workflow_sdk::operate::{HistoryItem, ListHistory, Operate, RunDetail, StoredPayload, Timeline};
+use workflow_sdk::operate::{
+    HistoryItem, ListChanges, ListHistory, Operate, RunDetail, RunId, StoredPayload, Timeline,
+};
 
 use crate::clock::{Clock, span};
 use crate::output::{Output, Rows, maybe, number};
@@ -11,17 +13,27 @@ use crate::{Exit, Failure, selection};
 
 use super::run_list::{cursor_of, one_line, text_of};
 use super::timeline::{Style, draw};
+use super::watch::watch;
 
 /// The longest payload that is shown, in characters.
 const LONGEST_PAYLOAD: usize = 400;
 
-pub(super) async fn show(operate: &dyn Operate, output: &Output, run: &str) -> Result<Exit, Failure> {
+pub(super) async fn show(operate: &dyn Operate, output: &Output, run: &str, again: bool) -> Result<Exit, Failure> {
     let id = selection::find(operate, run).await?;
+    if again {
+        return watch(operate, output, ListChanges::of_run(id), async || print(operate, output, id).await).await;
+    }
+    print(operate, output, id).await?;
+    Ok(Exit::Ok)
+}
+
+/// Prints a run. Returns `true` if it has ended.
+async fn print(operate: &dyn Operate, output: &Output, id: RunId) -> Result<bool, Failure> {
     let detail = operate.run(id).await?;
     let timeline = if output.is_for_people() { Some(operate.timeline(id).await?) } else { None };
     let text = |clock: &Clock| text(clock, &detail, timeline.as_ref(), output);
     output.one(&detail, || id.to_string(), text)?;
-    Ok(Exit::Ok)
+    Ok(detail.summary.status.is_terminal())
 }
 
 fn text(clock: &Clock, detail: &RunDetail, timeline: Option<&Timeline>, output: &Output) -> String {
