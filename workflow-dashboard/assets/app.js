@@ -63,12 +63,22 @@ function switchTheme() {
   remember("workflow_theme", root.dataset.theme);
 }
 
-// Live: the content is asked for again while the page can be seen, and changed where it stands.
+// Live: the server tells when something has changed; the content is then asked for again, and
+// changed where it stands. Without such a stream, it is asked for once per second. Only a page that
+// can be seen has a stream, because a browser opens at most six connections to a server.
 
 const interval = 1000;
+// Some of a page changes with the time alone.
+const rareInterval = 10000;
 let isHeld = false;
 let tag = "";
 let failures = 0;
+let stream = null;
+let isTold = false;
+let noStreamUntil = 0;
+let isLooking = false;
+let isStale = false;
+let nextLook = 0;
 
 const isBusy = (element) =>
   element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, summary, button")
@@ -127,11 +137,11 @@ function refresh(text) {
   }
 }
 
-async function look() {
-  if (document.hidden || isHeld) return;
+async function ask() {
   try {
     const headers = { "x-workflow-part": "main", ...(tag && { "x-workflow-tag": tag }) };
-    const response = await fetch(location.href, { headers, credentials: "same-origin", cache: "no-store" });
+    const signal = AbortSignal.timeout(rareInterval);
+    const response = await fetch(location.href, { headers, credentials: "same-origin", cache: "no-store", signal });
     if (response.status === 200) {
       tag = response.headers.get("x-workflow-tag") ?? "";
       refresh(await response.text());
@@ -139,18 +149,67 @@ async function look() {
     } else failures = response.status === 304 ? 0 : failures + 1;
   } catch {
     failures += 1;
+    // The streams of other windows may have taken all connections.
+    leave(60000);
   }
+  nextLook = Date.now() + (isTold ? rareInterval : interval * Math.min(1 + failures, 10) - interval / 2);
   showState();
 }
 
-async function keepFresh() {
-  await look();
+async function look() {
+  isStale = true;
+  if (isLooking || document.hidden || isHeld) return;
+  isLooking = true;
+  while (isStale) {
+    isStale = false;
+    await ask();
+  }
+  isLooking = false;
+}
+
+function leave(pause) {
+  stream?.close();
+  stream = null;
+  isTold = false;
+  noStreamUntil = Date.now() + pause;
+}
+
+function shown() {
+  const [page, run, ...more] = location.pathname.slice(home.length).split("/").filter(Boolean);
+  const parameters = new URLSearchParams(location.search);
+  if (page !== "runs" || more.length || parameters.has("cursor")) return "";
+  return run ? `?run=${run}` : `?q=${encodeURIComponent(parameters.get("q") ?? "")}`;
+}
+
+function listen() {
+  if (stream || document.hidden || isHeld || Date.now() < noStreamUntil || !window.EventSource) return;
+  const opened = new EventSource(`${home}/changes${shown()}`);
+  stream = opened;
+  for (const name of ["runs", "committed", "reset"]) opened.addEventListener(name, look);
+  opened.addEventListener("open", () => {
+    isTold = true;
+    look();
+  });
+  opened.addEventListener("error", () => {
+    isTold = false;
+    if (opened.readyState === EventSource.CLOSED && opened === stream) leave(rareInterval);
+  });
+}
+
+function keepFresh() {
+  listen();
   showTimes();
-  setTimeout(keepFresh, interval * Math.min(1 + failures, 10));
+  if (Date.now() >= nextLook) look();
+  setTimeout(keepFresh, interval);
 }
 
 function hold() {
   isHeld = !isHeld;
+  if (isHeld) leave(0);
+  else {
+    listen();
+    look();
+  }
   showState();
 }
 
@@ -232,7 +291,14 @@ document.addEventListener("click", (event) => {
   for (const details of all("details.act[open]")) if (details !== opened && !details.contains(opened)) details.open = false;
 });
 
-document.addEventListener("visibilitychange", () => document.hidden || look());
+document.addEventListener("visibilitychange", () => {
+  if (!main || !("live" in main.dataset)) return;
+  if (document.hidden) leave(0);
+  else {
+    listen();
+    look();
+  }
+});
 
 showTimes();
 if (main && "live" in main.dataset) keepFresh();

@@ -23,6 +23,7 @@
 
 mod action;
 mod assets;
+mod changes;
 mod clock;
 mod facets;
 mod forms;
@@ -48,7 +49,7 @@ use axum::routing::{get, post};
 use workflow_sdk::operate::Operate;
 
 use workflow_http::internal::Redacted;
-pub use workflow_http::{Access, Actor, Redact};
+pub use workflow_http::{Access, Actor, Redact, Streams};
 
 use frame::Badges;
 use problem::Problem;
@@ -58,6 +59,7 @@ use problem::Problem;
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
     pub(crate) badges: Arc<Badges>,
+    pub(crate) streams: Streams,
 }
 
 /// The largest body of a form, in bytes. A larger payload goes through the API.
@@ -95,7 +97,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
 /// # }
 /// ```
 pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
-    let shared = Shared { operate: Redacted::over(operate, &access), badges: Arc::default() };
+    let streams = access.open_streams().clone();
+    let shared = Shared { operate: Redacted::over(operate, &access), badges: Arc::default(), streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))
@@ -109,6 +112,7 @@ pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
         .route("/workers", get(pages::workers::show))
         .route("/audit", get(pages::audit::show))
         .route("/system", get(pages::system::show))
+        .route("/changes", get(changes::stream))
         .route("/orders", post(orders::perform))
         .fallback(|| async { Problem::no_page() })
         .method_not_allowed_fallback(|| async { Problem::no_page() })

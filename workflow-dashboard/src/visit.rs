@@ -35,7 +35,7 @@ pub(crate) struct Visit {
     pub(crate) note: Option<String>,
     /// The theme that was chosen, `light` or `dark`. `None`: that of the system.
     pub(crate) theme: Option<&'static str>,
-    /// `true` if the script asks for the content alone, to refresh a page.
+    /// `true` if the script asks for the content alone, or for changes, to refresh a page.
     pub(crate) is_part: bool,
     /// The tag of the content that the script has.
     pub(crate) has_tag: Option<String>,
@@ -67,7 +67,7 @@ impl Visit {
                 Some("dark") => Some("dark"),
                 _ => None,
             },
-            is_part: parts.headers.contains_key("x-workflow-part"),
+            is_part: parts.headers.contains_key("x-workflow-part") || is_stream(&parts.headers),
             has_tag: parts.headers.get("x-workflow-tag").and_then(|tag| tag.to_str().ok()).map(str::to_owned),
             read_only,
             prefix,
@@ -146,6 +146,11 @@ fn path_below(address: &str, prefix: &str) -> Option<String> {
     let path = address.split_once("://")?.1.split_once('/')?.1;
     let inner = format!("/{path}").strip_prefix(prefix)?.to_owned();
     inner.starts_with('/').then_some(inner)
+}
+
+/// Returns `true` if the browser asks for a stream of events.
+fn is_stream(headers: &HeaderMap) -> bool {
+    headers.get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream")
 }
 
 fn now() -> Timestamp {

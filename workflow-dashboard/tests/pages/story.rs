@@ -1,6 +1,6 @@
 //! The main path: a person finds a run, reads it and changes it, without a script.
 
-use workflow_dashboard::Access;
+use workflow_dashboard::{Access, Streams};
 use workflow_tests::{Database, Live, LocalWorker, until};
 
 use crate::browser::{Browser, beside};
@@ -142,6 +142,31 @@ async fn lists_turn_pages_in_both_directions() {
         older.shows("key-069").shows("key-020").hides("key-070");
         let newer = browser.get(&older.link_behind(">Newest<"));
         newer.shows("key-119").hides("key-069");
+    })
+    .await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_is_told_of_changes() {
+    let live = Live::new(Database::Sqlite).await;
+    let run = live.client.start(greets, 1).await.unwrap().id();
+    let streams = Streams::default();
+    let browser = Browser::start(&live, Access::local().streams(streams.clone())).await;
+    let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", "nonsense")];
+    // The server ends what it has begun to send.
+    streams.end();
+    beside(move || {
+        for of in ["".to_owned(), "?q=status:failed".to_owned(), format!("?run={run}")] {
+            let told = browser.send("GET", &format!("/changes{of}"), &headers, "");
+            told.shows("event: reset").shows("retry: ");
+            assert_eq!((told.status, told.header("content-type")), (200, Some("text/event-stream")));
+            assert!(told.header("set-cookie").is_none(), "{}", told.head);
+        }
+        browser.get("/changes?q=status:faild").is_page(400);
+        browser.get("/changes?run=01900000-0000-7000-8000-000000000000").is_page(404);
+        let stranger = browser.send("GET", "/changes", &[("Host", "evil.example")], "");
+        assert_eq!(stranger.status, 401);
     })
     .await;
     live.sweep().await;
