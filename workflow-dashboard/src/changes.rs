@@ -11,7 +11,7 @@ use workflow_sdk::operate::{ListChanges, OperateError, RunId};
 use crate::Shared;
 use crate::problem::Problem;
 
-/// What a page shows: one run, the newest runs of a query, or something else.
+/// The content of a page: one run, the newest runs of a query, or something else.
 #[derive(Deserialize)]
 pub(crate) struct Shown {
     run: Option<RunId>,

@@ -190,7 +190,7 @@ pub(crate) trait Source: Send {
     async fn next(&mut self) -> Result<Next, OperateError>;
 }
 
-/// What a stream sends next.
+/// The next part of a stream.
 pub(crate) enum Next {
     Frame(Frame),
     /// The last frame.

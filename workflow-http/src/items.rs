@@ -1,4 +1,4 @@
-//! What a run hands out while it runs: published values, and streams of items.
+//! Published values of runs, and streams of their items.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What changes, by requests that wait for it. A request that is cut off is sent again by the
-//! caller with the same cursor, so no change is lost.
+//! Changes, by requests that wait for them. The caller sends a request that was cut off again, with
+//! the same cursor, so no change is lost.
 
 use std::time::Duration;
 

@@ -1005,7 +1005,7 @@ export interface components {
             /** @description The key of the step. */
             step: string;
         };
-        /** @description What has changed since a place. */
+        /** @description The changes since a place. */
         ChangePage: {
             /** @description The place after these changes. */
             cursor: components["schemas"]["Cursor"];

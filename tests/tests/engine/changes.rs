@@ -1,4 +1,4 @@
-//! What an operator sees change: runs of a query, one run, and items of a stream.
+//! Operators follow the runs of a query, one run, and the items of a stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ pub async fn a_reader_that_comes_back_has_missed_nothing(db: Live) {
     for run in &started {
         reader.until(is_run(*run, RunStatus::Pending)).await;
     }
-    // Nobody looked meanwhile: the cursor still leads to all of it.
+    // No reader looked meanwhile, and the cursor still leads to all changes.
     db.client.cancel(started[0]).await.unwrap();
     reader.until(is_run(started[0], RunStatus::Canceled)).await;
 

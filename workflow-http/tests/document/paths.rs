@@ -105,7 +105,7 @@ fn post(path: &'static str, id: &str, summary: &str) -> Operation {
     operation("post", path, id, summary)
 }
 
-/// What a stream of changes is about: a query, a run or everything.
+/// The parameters that choose a query, a run or everything.
 fn watched() -> [Value; 5] {
     let run = parameter("query", "run", json!({ "type": "string", "format": "uuid" }));
     [text("query"), run, one_of("query", "of", &["runs", "all"]), number("limit", 1, 200), text("cursor")]

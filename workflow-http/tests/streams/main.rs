@@ -89,7 +89,7 @@ async fn a_reconnected_reader_has_missed_nothing(database: Database) {
     assert_eq!(event.name, "runs");
     drop(reader);
 
-    // What happens while nobody reads, from this process and from another one.
+    // Changes while there is no reader, by this process and by another one.
     live.client.cancel(first).await.unwrap();
     let second = live.second_client().await.start(greets, "Bob".into()).await.unwrap().id();
     let mut reader = server.open(path, &[("Last-Event-ID", &event.id)]).await;

@@ -111,8 +111,8 @@ struct Feed {
     looking: Turn<Looking>,
 }
 
-/// What the next look is compared with. A look changes it after its last wait, so a look that is
-/// dropped changes nothing.
+/// The result of the last look, with which the next one is compared. A look changes it after its
+/// last wait, so a look that is dropped changes nothing.
 struct Looking {
     /// The pulse before the last look. `None`: there was none yet.
     seen: Option<u64>,

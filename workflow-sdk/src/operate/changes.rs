@@ -11,7 +11,8 @@ use super::{Cursor, OperateError, Query};
 /// ```
 /// use workflow_sdk::operate::ListChanges;
 ///
-/// let list = ListChanges::of_runs("status:failed".parse()?).wait(std::time::Duration::from_secs(5));
+/// let failed = ListChanges::of_runs("status:failed".parse()?);
+/// let list = failed.wait(std::time::Duration::from_secs(5));
 /// let text = serde_json::to_string(&list)?;
 /// assert_eq!(text, r#"{"of":{"runs":"status:failed"},"limit":50,"wait_ms":5000}"#);
 /// assert_eq!(serde_json::from_str::<ListChanges>(&text)?, list);
@@ -20,7 +21,7 @@ use super::{Cursor, OperateError, Query};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListChanges {
-    /// What is watched.
+    /// The runs that are watched.
     pub of: ChangesOf,
     /// The place after which changes are returned: [`ChangePage::cursor`] of an answer about the
     /// same. Default: now.
@@ -36,7 +37,7 @@ pub struct ListChanges {
     pub wait_ms: u64,
 }
 
-/// What [`ListChanges`] watches.
+/// The runs that [`ListChanges`] watches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -121,7 +122,7 @@ impl ListChanges {
     }
 }
 
-/// What has changed since a place.
+/// The changes since a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What a run hands out while it runs: published values, and items of streams.
+//! Published values of runs, and items of their streams.
 
 use std::time::Duration;
 
