@@ -137,4 +137,21 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
   assert.equal(await page.evaluate(() => document.activeElement.name), "q");
 });
 console.log("live rows, the banner of newer runs, keys and theme");
+
+// A page is told of changes by a stream, and asks by itself where it gets none.
+for (const hasStream of [true, false]) {
+  await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+    if (!hasStream) await page.route("**/changes*", (route) => route.fulfill({ status: 204 }));
+    const opened = page.waitForRequest((request) => request.url().includes("/changes?q=workflow"));
+    await open(page, "/runs?q=workflow:report_monthly");
+    await opened;
+    const other = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+    await open(other, "/workflows");
+    await other.locator("tr", { hasText: "report_monthly" }).locator("summary").click();
+    await other.locator("details[open] button", { hasText: "Start the run" }).click();
+    await page.locator("[data-newer]:visible", { hasText: "1 newer run" }).waitFor({ timeout: 5000 });
+    await other.context().close();
+  });
+}
+console.log("changes with a stream, and without one");
 await browser.close();
