@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use workflow_sdk::RunStatus;
 use workflow_sdk::operate::{Count, Counts, Fact, Query, WorkflowView};
 
+use crate::completion::VIEWS;
 use crate::status::{self, Look};
 use crate::visit::Visit;
 
@@ -100,6 +101,11 @@ pub(crate) fn draw(visit: &Visit, query: &Query, counts: Option<&Counts>, workfl
     queues.sort_unstable();
     queues.dedup();
     html! {
+        h2 { "Views" }
+        @for (name, words) in VIEWS.iter().take(3) {
+            a.facet.on[query.to_string() == *words] href=(link(visit, words)) { span.n { (name) } }
+        }
+        a.facet.needs-script href=(visit.link(visit.inner())) data-keep=(query) { span.n.faint { "Keep this search" } }
         h2 { "Status" }
         @for status in RunStatus::ALL {
             @let look = Look::of_status(status);

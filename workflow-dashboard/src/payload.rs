@@ -46,6 +46,11 @@ pub(crate) fn colored(text: &str) -> Markup {
     }
 }
 
+/// Returns the beginning of a text, on one line.
+pub(crate) fn beginning(text: &str) -> String {
+    text.chars().take(160).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
