@@ -69,7 +69,7 @@ fn facet(
 ) -> Markup {
     let is_on = has(query, word);
     html! {
-        a.facet.on[is_on] href=(link(visit, &toggled(query, word, name))) aria-pressed=(is_on) {
+        a.facet.on[is_on] href=(link(visit, &toggled(query, word, name))) aria-current=[is_on.then_some("true")] {
             @if let Some(look) = look { span class=(look.color) { (look.icon.draw()) } }
             span.n { (label) }
             @if let Some(count) = count { b { (status::count(count)) } }

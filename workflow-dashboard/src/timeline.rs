@@ -100,7 +100,7 @@ impl Drawing<'_> {
         let is_on = depth == 0 && self.selected == Some(&row.step);
         let label = describe(row, to, self.may_see);
         html! {
-            a.g-row.on[is_on] href=(link) aria-label=(label) aria-current=[is_on.then_some("true")] data-step
+            a.g-row.on[is_on] href=(link) aria-current=[is_on.then_some("true")] data-step
                 title=(row.step) {
                 span class=(format!("lab d{depth}")) {
                     (look(row).icon())
@@ -116,6 +116,7 @@ impl Drawing<'_> {
                     }
                 }
                 span.dur { (clock::span(took(row, to))) }
+                span.hidden { (label) }
             }
         }
     }

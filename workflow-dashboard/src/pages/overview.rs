@@ -155,7 +155,7 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
         .filter_map(|queue| Some((queue.oldest_due?, queue)))
         .min_by_key(|(due, _)| *due);
     let stat = |place: String, name: &str, number: String, small: String| {
-        html! { a.stat href=(place) { dt { (name) } dd { (number) small { (small) } } } }
+        html! { div.stat { dt { a href=(place) { (name) } } dd { (number) small { (small) } } } }
     };
     let search = |query: &str| facets::link(visit, query);
     let workers = if live == 1 { "1 worker".to_owned() } else { format!("{live} workers") };

@@ -86,7 +86,7 @@ pub(crate) async fn show(
         }
         Some("data") => Tab::Data,
         Some("signals") => Tab::Signals(operate.history(ListHistory::new(id).limit(PANEL_HISTORY)).await?),
-        Some("family") => Tab::Family(Relatives::read(operate, &detail.summary).await?),
+        Some("family") => Tab::Family(Box::new(Relatives::read(operate, &detail.summary).await?)),
         _ => {
             let (children, step) =
                 futures::future::join(families(operate, &timeline), step_of(operate, &timeline, which.step.as_deref()))
@@ -153,7 +153,7 @@ pub(super) enum Tab<'a> {
     History(HistoryPage),
     /// The rows among which the messages are.
     Signals(HistoryPage),
-    Family(Relatives),
+    Family(Box<Relatives>),
     Data,
 }
 

@@ -86,7 +86,7 @@ async fn strange_texts_are_shown_as_text() {
     let input = serde_json::json!({ "max": i64::MAX, "min": i64::MIN, "html": SCRIPT, "rtl": "\u{202e}\u{5e9}" });
     let strange = live
         .client
-        .start_by_name(&format!("work{SCRIPT}"), &input)
+        .start_by_name(format!("work{SCRIPT}"), &input)
         .queue(format!("queue{SCRIPT}"))
         .version("7<script>")
         .key(format!("{long}{SCRIPT}"))

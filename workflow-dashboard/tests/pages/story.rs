@@ -110,7 +110,7 @@ fn find(browser: &Browser, greeted: &str, failed: &str) {
     browser.get("/words?q=sta").is_page(200).shows("data-text=\"status:\"").shows("data-text=\"started:\"");
     browser.get("/words?q=workflow:gr").shows("data-text=\"workflow:greets\"").hides("data-text=\"workflow:fails\"");
     browser.get("/words?q=tag.").shows("data-text=\"tag.region:eu\"");
-    browser.get("/runs").shows("workflow runs list").shows("aria-pressed=\"false\"");
+    browser.get("/runs").shows("workflow runs list").shows("class=\"facet\"");
 }
 
 fn read(browser: &Browser, greeted: &str, failed: &str) {
