@@ -40,7 +40,7 @@ export async function checkWidth(page, path) {
 
 /** Returns what axe-core finds that is serious or critical, a line per element. */
 export async function findFaults(page) {
-  await page.evaluate(axe);
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
   return grave.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 140)} ${node.any[0]?.message ?? ""}`));

@@ -10,16 +10,18 @@ const open = (page, path) => page.goto(`${address}${path}`);
 const pages = pagesOf(run);
 const faults = [];
 for (const [name, path] of Object.entries(pages)) {
-  for (const colorScheme of ["light", "dark"]) {
+  await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+    const answer = await open(page, path);
+    assert.equal(answer.status(), 200, path);
     for (const width of [1400, 390]) {
-      await inPage({ colorScheme, viewport: { width, height: 900 } }, async (page) => {
-        const answer = await open(page, path);
-        assert.equal(answer.status(), 200, path);
-        await checkWidth(page, `${path} at ${width}`);
+      await page.setViewportSize({ width, height: 900 });
+      await checkWidth(page, `${path} at ${width}`);
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
         for (const fault of await findFaults(page)) faults.push(`${name} ${colorScheme} ${width}: ${fault}`);
-      });
+      }
     }
-  }
+  });
 }
 assert.deepEqual(faults, []);
 console.log(`${Object.keys(pages).length} pages, light and dark, wide and narrow: no fault`);
