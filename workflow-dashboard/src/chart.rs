@@ -270,7 +270,7 @@ pub(crate) fn well(stats: &Stats) -> String {
     if ended == 0 {
         return "none ended".to_owned();
     }
-    // Rounded down: 100 % is said only if nothing failed.
+    // Rounded down: the whole is said only if nothing failed.
     let tenths = (ended - stats.failed) * 1000 / ended;
     if tenths == 1000 { "100 % well".to_owned() } else { format!("{}.{} % well", tenths / 10, tenths % 10) }
 }

@@ -1,4 +1,4 @@
-//! What the last word of a search may become: words of the grammar, and names that exist.
+//! Completes the last word of a search: with words of the grammar, and with names that exist.
 
 use workflow_sdk::RunStatus;
 use workflow_sdk::operate::Fact;

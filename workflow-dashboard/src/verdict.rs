@@ -13,7 +13,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) queues: &'a [QueueView],
     pub(crate) workers: &'a [WorkerView],
     pub(crate) workflows: &'a [WorkflowView],
-    /// What ended, per workflow, in the range that `range` names.
+    /// The statistics per workflow, of the range that `range` names.
     pub(crate) ended: &'a [StatsGroup],
     pub(crate) range: &'static str,
     pub(crate) now: Timestamp,

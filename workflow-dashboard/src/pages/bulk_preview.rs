@@ -1,4 +1,4 @@
-//! What a bulk operation would change, before it is ordered.
+//! The preview of a change of many runs: their number, a sample, and the forms that order it.
 
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;

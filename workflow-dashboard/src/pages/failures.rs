@@ -1,4 +1,4 @@
-//! What fails: groups of alike failures, with their numbers.
+//! Groups of alike failures, with their numbers.
 
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;

@@ -62,7 +62,7 @@ pub(crate) async fn show(
     Ok(shared.page(&visit, Page::new(Section::Overview, draw(&visit, &content), "workflow counts")).await)
 }
 
-/// What ended and what failed in a range.
+/// The statistics and the failures of a range.
 pub(super) struct Numbers {
     pub(super) range: Range,
     pub(super) all: StatsPage,
