@@ -31,11 +31,11 @@ for (const javaScriptEnabled of [true, false]) {
   const word = javaScriptEnabled ? "with the script" : "without a script";
   await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
     await open(page, "/runs");
-    await page.locator(".facet", { hasText: "Failed" }).click();
+    await page.locator('a.facet[href$="q=status:failed"]').click();
     await page.waitForURL(/status(:|%3A)failed/);
     assert.ok((await page.locator("tr[data-row]").count()) >= 2, "failed runs");
-    await page.locator("input[name=q]").fill("key:order-20931");
-    await page.locator("input[name=q]").press("Enter");
+    await page.locator("input[data-search]").fill("key:order-20931");
+    await page.locator("input[data-search]").press("Enter");
     await page.locator("a.name", { hasText: "checkout" }).click();
     await page.waitForURL(new RegExp(run));
     assert.ok(await page.getByText("worker died").count(), "the crash is on the timeline");
@@ -145,7 +145,7 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
   await until("one completion", async () => (await page.locator("#completions a").count()) === 1);
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Tab");
-  assert.equal(await page.locator("input[name=q]").inputValue(), "status:failed ");
+  assert.equal(await page.locator("input[data-search]").inputValue(), "status:failed ");
   await page.keyboard.press("Enter");
   await page.waitForURL(/status(:|%3A)failed/);
 
