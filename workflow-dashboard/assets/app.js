@@ -43,7 +43,8 @@ function showTimes(within = document) {
   for (const time of all("time[datetime]", within)) {
     const date = new Date(time.dateTime);
     if (Number.isNaN(date.getTime())) continue;
-    const text = "age" in time.dataset ? ageText(date) : timeText(date);
+    let text = "age" in time.dataset ? ageText(date) : timeText(date);
+    if ("minute" in time.dataset && text.length === 8) text = text.slice(0, 5);
     if (time.textContent !== text) time.textContent = text;
   }
   for (const button of all("[data-zone-switch]", within)) button.textContent = isUtc ? "UTC" : "local";
@@ -251,6 +252,151 @@ function close() {
   document.activeElement?.blur();
 }
 
+// Approvals: `a` and `x` open the answers of the picked row, or of the first one.
+function answer(action) {
+  const place = main.querySelector(".picked [data-actions]") ?? main.querySelector("[data-actions]");
+  const form = place?.querySelector(`input[name="action"][value="${action}"]`)?.closest("details");
+  if (!form) return;
+  form.open = true;
+  form.querySelector('input[name="note"], button')?.focus();
+}
+
+// Choosing: a row that is refreshed stays chosen.
+const chosen = new Set();
+
+function chooseRow() {
+  const box = main.querySelector('.picked input[name="run"]');
+  if (box) box.click();
+  else answer("reject");
+}
+
+function keepChosen() {
+  if (chosen.size === 0) return;
+  for (const box of all('input[name="run"]', main)) box.checked = chosen.has(box.value);
+}
+
+if (main) {
+  main.addEventListener("change", ({ target }) => {
+    if (target.name === "run") chosen[target.checked ? "add" : "delete"](target.value);
+  });
+  main.addEventListener("reset", () => chosen.clear());
+  new MutationObserver(keepChosen).observe(main, { childList: true, subtree: true });
+}
+
+// Lists below a field: arrows move, Enter and Tab take the marked entry.
+function mark(list, step) {
+  const entries = all("a", list).filter((entry) => !entry.parentElement.hidden);
+  const at = entries.findIndex((entry) => entry.classList.contains("marked"));
+  entries[at]?.classList.remove("marked");
+  const next = entries[(at + step + entries.length + (at < 0 && step < 0 ? 1 : 0)) % entries.length];
+  next?.classList.add("marked");
+  next?.scrollIntoView({ block: "nearest" });
+}
+
+const marked = (list) => list.querySelector("li:not([hidden]) a.marked");
+
+// Views that were kept in this browser.
+const views = () => JSON.parse(localStorage.getItem("workflow_views") ?? "[]");
+
+function keepView(link) {
+  const kept = views().filter(({ query }) => query !== link.dataset.keep);
+  localStorage.setItem("workflow_views", JSON.stringify([{ query: link.dataset.keep, href: link.getAttribute("href") }, ...kept].slice(0, 20)));
+  link.firstElementChild.textContent = "Kept: see Ctrl K";
+}
+
+function entry(name, meaning, href) {
+  const item = document.createElement("li");
+  const link = document.createElement("a");
+  link.href = href;
+  for (const [kind, text] of [["b", name], ["span", meaning]]) link.append(Object.assign(document.createElement(kind), { textContent: text }));
+  item.append(link);
+  return item;
+}
+
+// Search: the words with which it may go on.
+function completeSearch(field) {
+  const list = Object.assign(document.createElement("ul"), { id: "completions", className: "words", hidden: true });
+  list.setAttribute("aria-label", "Completions");
+  field.parentElement.append(list);
+  let asked = 0;
+  const show = (isShown) => {
+    list.hidden = !isShown || list.children.length === 0;
+    field.setAttribute("aria-expanded", String(!list.hidden));
+  };
+  const ask = async () => {
+    const mine = ++asked;
+    const place = `${field.dataset.search}?q=${encodeURIComponent(field.value)}`;
+    const response = await fetch(place, { headers: { "x-workflow-part": "main" }, credentials: "same-origin" }).catch(() => null);
+    if (mine !== asked || !response?.ok) return;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("ul.words");
+    list.replaceChildren(...(fresh?.children ?? []));
+    show(document.activeElement === field);
+  };
+  const take = (link) => {
+    field.value = link.dataset.text + (/[:.]$/.test(link.dataset.text) ? "" : " ");
+    field.focus();
+    ask();
+  };
+  field.setAttribute("role", "combobox");
+  field.setAttribute("aria-controls", list.id);
+  field.setAttribute("aria-expanded", "false");
+  field.addEventListener("input", ask);
+  field.addEventListener("focus", ask);
+  field.addEventListener("blur", () => setTimeout(() => show(false), 150));
+  list.addEventListener("mousedown", (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    event.preventDefault();
+    take(link);
+  });
+  list.addEventListener("click", (event) => event.preventDefault());
+  field.addEventListener("keydown", (event) => {
+    if (list.hidden) return;
+    const link = marked(list);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") mark(list, event.key === "ArrowDown" ? 1 : -1);
+    else if ((event.key === "Enter" || event.key === "Tab") && link) take(link);
+    else return;
+    event.preventDefault();
+  });
+}
+
+// Palette
+
+function openPalette() {
+  const palette = document.getElementById("palette");
+  if (!palette || palette.open) return;
+  const [field, list] = [palette.querySelector("input"), palette.querySelector("ul")];
+  if (!("ready" in palette.dataset)) {
+    palette.dataset.ready = "";
+    field.addEventListener("input", () => filterPalette(field, list, palette.dataset.runs));
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") mark(list, event.key === "ArrowDown" ? 1 : -1);
+      else if (event.key === "Enter") marked(list)?.click();
+      else return;
+      event.preventDefault();
+    });
+    list.append(...views().map(({ query, href }) => entry(query, "kept", href)));
+  }
+  palette.showModal();
+  field.value = "";
+  filterPalette(field, list, palette.dataset.runs);
+}
+
+function filterPalette(field, list, runs) {
+  const text = field.value.trim().toLowerCase();
+  list.querySelector("[data-free]")?.remove();
+  for (const item of list.children) {
+    item.hidden = !item.textContent.toLowerCase().includes(text);
+    item.firstElementChild.classList.remove("marked");
+  }
+  if (text) {
+    const item = entry(field.value.trim(), "search runs", `${runs}?q=${encodeURIComponent(field.value.trim())}`);
+    item.dataset.free = "";
+    list.append(item);
+  }
+  mark(list, 1);
+}
+
 const follow = (selector) => document.querySelector(selector)?.click();
 const keys = {
   "/": () => document.querySelector("[data-search]")?.focus(),
@@ -258,6 +404,11 @@ const keys = {
   j: () => pick(1),
   k: () => pick(-1),
   Enter: open,
+  a: () => answer("approve"),
+  x: chooseRow,
+  c: () => document.querySelector(".cli [data-copy]")?.click(),
+  "+": () => follow('main a[data-zoom="in"]'),
+  "-": () => follow('main a[data-zoom="out"]'),
   n: () => follow('main a[rel="next"]'),
   p: () => follow('main a[rel="prev"]'),
   ".": showActions,
@@ -267,6 +418,10 @@ const keys = {
 };
 
 document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+    event.preventDefault();
+    return openPalette();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.key === "Escape") return close();
   if (event.target.closest?.("input, textarea, select, dialog[open]")) return;
@@ -286,7 +441,14 @@ document.addEventListener("click", (event) => {
   else if (on("[data-zone-switch]")) switchZone();
   else if (on("[data-live-switch]")) hold();
   else if (on("[data-help-switch]")) document.getElementById("keys").showModal();
-  else if (on("[data-copy]")) copy(on("[data-copy]").parentElement.querySelector("[data-copied]").textContent, on("[data-copy]"));
+  else if (on("[data-keep]")) {
+    event.preventDefault();
+    keepView(on("[data-keep]"));
+  } else if (on("[data-does]")) {
+    event.preventDefault();
+    document.getElementById("palette").close();
+    keys[on("[data-does]").dataset.does]();
+  } else if (on("[data-copy]")) copy(on("[data-copy]").parentElement.querySelector("[data-copied]").textContent, on("[data-copy]"));
   const opened = on("details.act");
   for (const details of all("details.act[open]")) if (details !== opened && !details.contains(opened)) details.open = false;
 });
@@ -300,6 +462,13 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
+document.addEventListener("wheel", (event) => {
+  if (!event.ctrlKey || !event.target.closest?.("#gantt")) return;
+  event.preventDefault();
+  follow(`main a[data-zoom="${event.deltaY < 0 ? "in" : "out"}"]`);
+}, { passive: false });
+
+for (const field of all("[data-search]")) completeSearch(field);
 showTimes();
 if (main && "live" in main.dataset) keepFresh();
 else setInterval(showTimes, interval);

@@ -1,75 +1,41 @@
 // Stories of the dashboard in a browser, with and without its script, light and dark, wide and
-// narrow. `node stories.mjs ADDRESS RUN FOLDER` expects the server of the example `showcase`, and
-// writes a picture of each page to the folder.
+// narrow. `node stories.mjs ADDRESS RUN` expects the server of the example `showcase`.
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { browser, checkWidth, findFaults, inPage, pagesOf, until } from "./page.mjs";
 
-const [, , address, run, folder] = process.argv;
-mkdirSync(folder, { recursive: true });
-const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-const pages = {
-  overview: "",
-  runs: "/runs",
-  run: `/runs/${run}?step=charge`,
-  history: `/runs/${run}?tab=history`,
-  approvals: "/approvals",
-  workflows: "/workflows",
-  queues: "/queues",
-  schedules: "/schedules",
-  workers: "/workers",
-  audit: "/audit",
-  system: "/system",
-};
-
-/** Opens a page, and fails if it logs an error or is wider than the window. */
-async function inPage(options, story) {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  const errors = [];
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-  page.on("pageerror", (error) => errors.push(String(error)));
-  await story(page);
-  assert.deepEqual(errors, []);
-  await context.close();
-}
-
-/** Asks again and again, until the answer is yes. */
-async function until(what, ask) {
-  for (let attempt = 0; attempt < 50; attempt += 1) {
-    if (await ask()) return;
-  }
-  assert.fail(`never: ${what}`);
-}
-
+const [, , address, run] = process.argv;
 const open = (page, path) => page.goto(`${address}${path}`);
 
+// Every page in every form: no error, no sideways scrolling, nothing that axe-core calls serious.
+const pages = pagesOf(run);
+const faults = [];
 for (const [name, path] of Object.entries(pages)) {
-  for (const colorScheme of ["light", "dark"]) {
+  await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+    const answer = await open(page, path);
+    assert.equal(answer.status(), 200, path);
     for (const width of [1400, 390]) {
-      await inPage({ colorScheme, viewport: { width, height: 900 } }, async (page) => {
-        const answer = await open(page, path);
-        assert.equal(answer.status(), 200, path);
-        const excess = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-        assert.ok(excess <= 0, `${path} is ${excess} px wider than a window of ${width}`);
-        await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png` });
-      });
+      await page.setViewportSize({ width, height: 900 });
+      await checkWidth(page, `${path} at ${width}`);
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        for (const fault of await findFaults(page)) faults.push(`${name} ${colorScheme} ${width}: ${fault}`);
+      }
     }
-  }
+  });
 }
-console.log(`${Object.keys(pages).length} pages, light and dark, wide and narrow: pictures in ${folder}`);
+assert.deepEqual(faults, []);
+console.log(`${Object.keys(pages).length} pages, light and dark, wide and narrow: no fault`);
 
 // Reading, searching and acting, with the script and without.
 for (const javaScriptEnabled of [true, false]) {
   const word = javaScriptEnabled ? "with the script" : "without a script";
   await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
     await open(page, "/runs");
-    await page.locator(".facet", { hasText: "Failed" }).click();
+    await page.locator('a.facet[href$="q=status:failed"]').click();
     await page.waitForURL(/status(:|%3A)failed/);
     assert.ok((await page.locator("tr[data-row]").count()) >= 2, "failed runs");
-    await page.locator("input[name=q]").fill("key:order-20931");
-    await page.locator("input[name=q]").press("Enter");
+    await page.locator("input[data-search]").fill("key:order-20931");
+    await page.locator("input[data-search]").press("Enter");
     await page.locator("a.name", { hasText: "checkout" }).click();
     await page.waitForURL(new RegExp(run));
     assert.ok(await page.getByText("worker died").count(), "the crash is on the timeline");
@@ -154,4 +120,79 @@ for (const hasStream of [true, false]) {
   });
 }
 console.log("changes with a stream, and without one");
+// Many runs, with the script and without.
+for (const javaScriptEnabled of [true, false]) {
+  await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
+    await open(page, "/runs?q=workflow:send_digest");
+    assert.equal(await page.locator(".bulk:visible").count(), 0, "no row is chosen");
+    await page.locator('input[name="run"]').nth(0).check();
+    await page.locator('input[name="run"]').nth(1).check();
+    await page.locator(".bulk button", { hasText: "Pause" }).click();
+    await page.waitForURL(/bulk\/new/);
+    assert.ok(await page.getByText("2 runs", { exact: true }).count(), "the number of chosen runs");
+    await page.locator("details[open] input[name=reason]").fill("a test");
+    await page.locator("details[open] button", { hasText: "Pause" }).click();
+    await page.locator("[role=status]").waitFor();
+
+    await open(page, "/runs?q=workflow:send_digest");
+    await page.locator("button", { hasText: "Change all that match" }).click();
+    await page.locator("summary", { hasText: "Resume" }).click();
+    await page.locator("details[open] input[name=reason]").fill("the test is over");
+    await page.locator("details[open] button", { hasText: "Resume" }).click();
+    await page.waitForURL(/bulk\/[0-9a-f-]{36}/);
+    await until("the end of the operation", async () => {
+      await page.reload();
+      return (await page.locator(".pill", { hasText: "Done" }).count()) === 1;
+    });
+  });
+}
+console.log("many runs: chosen ones, and all that match");
+
+// By keyboard alone: the search completes its words, the palette leads anywhere, an approval is given.
+await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+  await open(page, "/runs");
+  await page.keyboard.press("/");
+  await page.keyboard.type("stat");
+  await page.locator("#completions a", { hasText: "status:" }).first().waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.locator("#completions a", { hasText: "status:failed" }).waitFor();
+  await page.keyboard.type("fai");
+  await until("one completion", async () => (await page.locator("#completions a").count()) === 1);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.locator("input[data-search]").inputValue(), "status:failed ");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/status(:|%3A)failed/);
+
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("sched");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/schedules/);
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("queue:mail");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/queue(:|%3A)mail/);
+
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  assert.equal(await page.locator('input[name="run"]:checked').count(), 1);
+
+  // A run of its own, so that one is left.
+  await open(page, "/workflows");
+  await page.locator("tr", { hasText: "refund" }).locator("summary").first().focus();
+  await page.keyboard.press("Enter");
+  await page.locator("details[open] textarea[name=input]").fill("1");
+  await page.locator("details[open] button", { hasText: "Start the run" }).press("Enter");
+  await page.locator(".asks").waitFor({ timeout: 20_000 });
+  await open(page, "/approvals");
+  await page.keyboard.press("j");
+  await page.keyboard.press("a");
+  assert.equal(await page.evaluate(() => document.activeElement.name), "note");
+  await page.keyboard.type("by keyboard");
+  await page.keyboard.press("Enter");
+  await page.locator("[role=status]").waitFor();
+});
+console.log("search, palette, choice and approval by keyboard");
 await browser.close();

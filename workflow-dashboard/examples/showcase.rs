@@ -1,15 +1,19 @@
 //! Fills a database with runs of every kind, one of which loses its worker, and serves the
 //! dashboard over it: `showcase ADDRESS DATABASE`. The stories of `browser/` use it.
+//!
+//! `showcase work DATABASE` is a worker alone, `showcase pages ADDRESS DATABASE` the pages alone.
 
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use workflow_dashboard::{Access, router};
+use workflow_engine::model::{Lane, RunStatistics, StatisticsRow, StatisticsSpan};
+use workflow_engine::store::{StatisticsWrite, Write};
 use workflow_sdk::operate::{Action, Order};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{BoxError, Client, QueueLimits, RunId, Schedule};
+use workflow_sdk::{BoxError, Client, QueueLimits, RunId, Schedule, Timestamp};
 use workflow_worker::{Queue, Worker};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,10 +88,20 @@ async fn send_digest(ctx: &Ctx, user: u64) -> Result<()> {
     ok(())
 }
 
+#[workflow]
+async fn deliver(ctx: &Ctx, order: u64) -> Result<bool> {
+    ctx.step("pack", async || pause(100, order).await).await?;
+    ctx.step("carry", async || pause(4000, order).await).await?;
+    let decision = ctx.approval("hand over").to("recipient").await?;
+    ctx.step("mail", async || pause(50, order).await).await?;
+    ok(decision.is_some_and(|decision| decision.approved))
+}
+
 fn worker(client: Client) -> Worker<()> {
     Worker::new(client, ())
         .register(checkout)
         .register(ship_parcel)
+        .register(deliver)
         .register(refund)
         .register(import_csv)
         .register(send_digest)
@@ -100,23 +114,68 @@ fn worker(client: Client) -> Worker<()> {
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, database] = arguments.as_slice() else { return Err("usage: showcase ADDRESS DATABASE".into()) };
-    let client = Client::connect(database.as_str()).await?;
-    if address == "work" {
-        return Ok(worker(client).run().await?);
-    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (address, database) = match *arguments.as_slice() {
+        ["work", database] => return Ok(worker(Client::connect(database).await?).run().await?),
+        ["pages", address, database] => return serve(Client::connect(database).await?, address).await,
+        [address, database] => (address, database),
+        _ => return Err("usage: showcase [work|pages] ADDRESS DATABASE".into()),
+    };
+    let client = Client::connect(database).await?;
+    tell_history(&client).await?;
     let crashed = lose_a_worker(&client, database).await?;
     start_runs(&client).await?;
     let working = tokio::spawn(worker(client.clone()).run());
     for order in [20_925, 20_926] {
         client.start(checkout, order).key(format!("order-{order}")).await?;
     }
-    let listener = tokio::net::TcpListener::bind(address.as_str()).await?;
-    let app = axum::Router::new().nest("/workflows", router(client.clone(), Access::local()));
-    tokio::spawn(async move { axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await });
+    let (served, place) = (client.clone(), address.to_owned());
+    tokio::spawn(async move { serve(served, &place).await });
     tokio::time::sleep(Duration::from_secs(4)).await;
     println!("ready http://{address}/workflows crashed {crashed}");
     Ok(working.await??)
+}
+
+/// Writes the counts of the hour before: a version went out in it, and failed for a while.
+async fn tell_history(client: &Client) -> Result<(), BoxError> {
+    let now = Timestamp::from_micros(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?);
+    for minute in 1..60_u64 {
+        let wave = (minute * 7 % 11) + if minute < 30 { 40 } else { 34 };
+        for (workflow, version, share) in [("checkout", "0", 3), ("checkout", "1", 3), ("send_digest", "1", 1)] {
+            let is_old = (workflow, version) == ("checkout", "0");
+            if workflow == "checkout" && is_old != (minute > 22) {
+                continue;
+            }
+            let mut counts = RunStatistics { begun: wave * share, started: wave * share, ..RunStatistics::default() };
+            counts.failed = match workflow {
+                "checkout" if (16..=22).contains(&minute) => 20 + minute % 4 * 6,
+                "checkout" => minute % 3,
+                _ => 0,
+            };
+            counts.succeeded = counts.begun - counts.failed;
+            counts.waited = counts.begun * 12_000;
+            for number in 0..counts.begun {
+                counts.durations.note(Duration::from_millis(300 + number * number * share));
+                counts.worked += (300 + number * number * share) * 1000;
+            }
+            let row = StatisticsRow {
+                span: StatisticsSpan::Minute,
+                begins_at: StatisticsSpan::Minute.begin(now - Duration::from_secs(60 * minute)),
+                process: StatisticsRow::ALL_PROCESSES,
+                lane: Lane { queue: "default".into(), workflow: workflow.into(), version: version.into() },
+                counts,
+            };
+            let write = StatisticsWrite::Count { rows: vec![row], failures: Vec::new() };
+            client.store().commit(&[Write::Statistics(Box::new(write))]).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn serve(client: Client, address: &str) -> Result<(), BoxError> {
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    let app = axum::Router::new().nest("/workflows", router(client, Access::local()));
+    Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
 }
 
 /// Starts a run, and kills its worker in the middle of a step.

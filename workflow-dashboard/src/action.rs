@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use workflow_sdk::operate::{Action, ForkRun, Payload, StartRun};
+use workflow_sdk::operate::{Action, BulkAction, ForkRun, OperateError, Payload, Query, StartBulk, StartRun};
 use workflow_sdk::{GateLimits, LimitRule, QueueLimits, Rate, RunId};
 
 use crate::problem::Problem;
@@ -85,6 +85,37 @@ impl Fields {
         Ok(fork)
     }
 
+    /// Returns the action of the field `apply` on each of many runs.
+    pub(crate) fn apply(&self) -> Result<BulkAction, Problem> {
+        let name = self.required("apply")?;
+        Ok(match name.as_str() {
+            "cancel_run" => BulkAction::CancelRun,
+            "terminate_run" => BulkAction::TerminateRun,
+            "pause_run" => BulkAction::PauseRun,
+            "resume_run" => BulkAction::ResumeRun,
+            "retry_run" => BulkAction::RetryRun { deadline_ms: None },
+            "fork_run" => BulkAction::ForkRun { from: None, version: self.text("version"), queue: None },
+            "delete_run" => BulkAction::DeleteRun,
+            _ => return Err(Problem::bad_input(format!("No action is called {name}."), "Use the forms of the pages.")),
+        })
+    }
+
+    /// Returns the runs of the field `runs`, with spaces between them.
+    pub(crate) fn runs(&self) -> Result<Vec<RunId>, Problem> {
+        let text = self.required("runs")?;
+        let runs: Result<Vec<RunId>, _> = text.split_whitespace().map(str::parse).collect();
+        runs.map_err(|_| Problem::bad_input("One of the runs is no id of a run.", "Choose the runs anew."))
+    }
+
+    /// A query that is missing is refused: an empty one means every run.
+    fn bulk(&self) -> Result<StartBulk, Problem> {
+        let Some(text) = self.0.get("q") else {
+            return Err(Problem::bad_input("The search is missing.", "Use the forms of the pages."));
+        };
+        let query: Query = text.parse().map_err(|error| Problem::from(OperateError::from(error)))?;
+        Ok(StartBulk::new(query, self.apply()?))
+    }
+
     /// Returns the action that the field `action` names.
     pub(crate) fn action(&self) -> Result<Action, Problem> {
         let name = self.required("action")?;
@@ -97,6 +128,11 @@ impl Fields {
             "resume_run" => Action::ResumeRun { run: self.run()? },
             "retry_run" => Action::RetryRun { run: self.run()?, deadline_ms: None },
             "delete_run" => Action::DeleteRun { run: self.run()? },
+            "start_bulk" => Action::StartBulk(Box::new(self.bulk()?)),
+            "stop_bulk" => {
+                let refused = |_| Problem::bad_input("This is no id of a bulk operation.", "Open it anew.");
+                Action::StopBulk { bulk: self.required("bulk")?.parse().map_err(refused)? }
+            }
             "signal_run" => {
                 let (name, payload) = (self.required("name")?, self.payload("payload")?);
                 Action::SignalRun { run: self.run()?, name, payload, key: self.text("key") }
@@ -165,6 +201,10 @@ mod tests {
             &[("action", "start_run"), ("workflow", "w"), ("tags", "x")],
             &[("action", "set_limit"), ("limit", "llm"), ("concurrency", "-1")],
             &[("action", "set_limit"), ("limit", "llm"), ("rate", "0")],
+            &[("action", "start_bulk"), ("apply", "cancel_run")],
+            &[("action", "start_bulk"), ("apply", "explode"), ("q", "")],
+            &[("action", "start_bulk"), ("apply", "cancel_run"), ("q", "status:faild")],
+            &[("action", "stop_bulk"), ("bulk", "x")],
         ] {
             let status = fields(form).action().unwrap_err().status;
             assert_eq!(status.as_u16(), 400, "{form:?}");

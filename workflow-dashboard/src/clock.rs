@@ -14,6 +14,14 @@ pub(crate) fn at(time: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(full) title=(full) { (short(&full, &today)) } }
 }
 
+/// Returns a time as [`at`] does, without the seconds.
+pub(crate) fn minute(time: Timestamp, now: Timestamp) -> Markup {
+    let full = time.to_string();
+    let text = short(&full, &now.to_string());
+    let text = if text.len() == "14:31:52".len() { text.get(..5).unwrap_or(&text) } else { &text };
+    html! { time data-minute datetime=(full) title=(full) { (text) } }
+}
+
 fn short(full: &str, today: &str) -> String {
     let part = |from: usize, to: usize| full.get(from..to).unwrap_or_default();
     // Years of more than four digits have another form.

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use workflow_sdk::RunStatus;
 use workflow_sdk::operate::{Count, Counts, Fact, Query, WorkflowView};
 
+use crate::completion::VIEWS;
 use crate::status::{self, Look};
 use crate::visit::Visit;
 
@@ -68,7 +69,7 @@ fn facet(
 ) -> Markup {
     let is_on = has(query, word);
     html! {
-        a.facet.on[is_on] href=(link(visit, &toggled(query, word, name))) aria-pressed=(is_on) {
+        a.facet.on[is_on] href=(link(visit, &toggled(query, word, name))) aria-current=[is_on.then_some("true")] {
             @if let Some(look) = look { span class=(look.color) { (look.icon.draw()) } }
             span.n { (label) }
             @if let Some(count) = count { b { (status::count(count)) } }
@@ -100,6 +101,11 @@ pub(crate) fn draw(visit: &Visit, query: &Query, counts: Option<&Counts>, workfl
     queues.sort_unstable();
     queues.dedup();
     html! {
+        h2 { "Views" }
+        @for (name, words) in VIEWS.iter().take(3) {
+            a.facet.on[query.to_string() == *words] href=(link(visit, words)) { span.n { (name) } }
+        }
+        a.facet.needs-script href=(visit.link(visit.inner())) data-keep=(query) { span.n.faint { "Keep this search" } }
         h2 { "Status" }
         @for status in RunStatus::ALL {
             @let look = Look::of_status(status);

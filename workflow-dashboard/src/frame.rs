@@ -10,10 +10,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use workflow_sdk::operate::{ListApprovals, Operate};
 
 use crate::assets::{self, MARK, SCRIPT, STYLE};
+use crate::completion::VIEWS;
 use crate::icons::Icon;
 use crate::problem::{Problem, sentence};
 use crate::visit::Visit;
-use crate::{Shared, clock};
+use crate::{Shared, clock, facets};
 
 /// The pages of the rail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,23 +22,27 @@ pub(crate) enum Section {
     Overview,
     Runs,
     Approvals,
+    Failures,
     Workflows,
     Queues,
     Schedules,
     Workers,
+    Bulk,
     Audit,
     System,
 }
 
 impl Section {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Overview,
         Self::Runs,
         Self::Approvals,
+        Self::Failures,
         Self::Workflows,
         Self::Queues,
         Self::Schedules,
         Self::Workers,
+        Self::Bulk,
         Self::Audit,
         Self::System,
     ];
@@ -48,10 +53,12 @@ impl Section {
             Self::Overview => ("/", "Overview", Icon::OVERVIEW, "o"),
             Self::Runs => ("/runs", "Runs", Icon::RUNS, "r"),
             Self::Approvals => ("/approvals", "Approvals", Icon::APPROVALS, "a"),
+            Self::Failures => ("/failures", "Failures", Icon::FAILURES, "f"),
             Self::Workflows => ("/workflows", "Workflows", Icon::WORKFLOWS, "w"),
             Self::Queues => ("/queues", "Queues", Icon::QUEUES, "q"),
             Self::Schedules => ("/schedules", "Schedules", Icon::SCHEDULES, "s"),
             Self::Workers => ("/workers", "Workers", Icon::WORKERS, "k"),
+            Self::Bulk => ("/bulk", "Bulk", Icon::BULK, "b"),
             Self::Audit => ("/audit", "Audit", Icon::AUDIT, "u"),
             Self::System => ("/system", "System", Icon::SYSTEM, "y"),
         }
@@ -215,6 +222,7 @@ fn frame(visit: &Visit, page: &Page, known: Option<Known>) -> Markup {
                 }
             }
             (help())
+            (palette(visit))
         },
     )
 }
@@ -241,7 +249,7 @@ fn rail(visit: &Visit, section: Option<Section>, known: Option<Known>) -> Markup
                 @let (path, name, icon, key) = entry.entry();
                 @match entry {
                     Section::Workflows => h6 { "Definitions" },
-                    Section::Audit => h6 { "Administration" },
+                    Section::Bulk => h6 { "Administration" },
                     _ => {},
                 }
                 a href=(visit.link(path)) aria-current=[(section == Some(entry)).then_some("page")] data-key=(key) {
@@ -271,12 +279,48 @@ const MARK_DRAWING: PreEscaped<&str> = PreEscaped(
     r#"<svg class="mark" viewBox="0 0 18 18" aria-hidden="true"><rect class="mark-a" width="18" height="18" rx="5"/><path class="mark-b" d="M4.5 6h5M6.5 9.2h6M9 12.4h4.5" stroke-width="1.7" stroke-linecap="round"/></svg>"#,
 );
 
+/// The palette, which the script opens: pages, views and commands by their names.
+fn palette(visit: &Visit) -> Markup {
+    html! {
+        dialog #palette aria-label="Go to" data-runs=(visit.link("/runs")) {
+            input type="text" aria-label="Go to" placeholder="Go to a page, a view, a run or a search"
+                autocomplete="off" spellcheck="false";
+            ul.words {
+                @for section in Section::ALL {
+                    @let (path, name, ..) = section.entry();
+                    li { a href=(visit.link(path)) { b { (name) } span { "page" } } }
+                }
+                @for (name, query) in VIEWS {
+                    li { a href=(facets::link(visit, query)) { b { (name) } span { (query) } } }
+                }
+                @for (key, name) in COMMANDS {
+                    li { a href="#main" data-does=(key) { b { (name) } span { kbd { (key) } } } }
+                }
+            }
+        }
+    }
+}
+
+/// Commands that the palette offers: the key of each, and its name.
+const COMMANDS: [(&str, &str); 5] = [
+    ("t", "Switch the theme"),
+    ("z", "Switch the zone of times"),
+    ("r", "Hold or continue updates"),
+    ("c", "Copy this page as a command"),
+    ("?", "Show all keys"),
+];
+
 /// The keyboard map, which the script opens.
 fn help() -> Markup {
-    const KEYS: [(&str, &str); 9] = [
+    const KEYS: [(&str, &str); 14] = [
+        ("Ctrl K", "Go to a page, a view or a run"),
         ("/", "Search"),
         ("j  k", "Next, previous row"),
         ("Enter", "Open the row"),
+        ("x", "Choose the row; reject the approval"),
+        ("a", "Approve"),
+        ("+  −", "Closer, wider timeline"),
+        ("c", "Copy as CLI"),
         ("n  p", "Older, newer page"),
         (".", "Actions"),
         ("r", "Hold updates, or go on"),

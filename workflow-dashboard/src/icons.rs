@@ -15,6 +15,9 @@ impl Icon {
     pub(crate) const APPROVALS: Self = Self(
         r#"<path d="M2.2 8.2v2.3c0 .7.6 1.3 1.3 1.3h7c.7 0 1.3-.6 1.3-1.3V8.2M4 5.2L6.4 7.6 11 2.6" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round"/>"#,
     );
+    pub(crate) const FAILURES: Self = Self(
+        r#"<path d="M7 2L12.6 11.6H1.4z" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linejoin="round"/><path d="M7 5.8v2.6M7 10h.01" stroke="currentColor" stroke-width="1.5" stroke-linecap="round"/>"#,
+    );
     pub(crate) const WORKFLOWS: Self = Self(
         r#"<circle cx="3.4" cy="3.4" r="1.7" fill="none" stroke="currentColor" stroke-width="1.4"/><circle cx="10.6" cy="10.6" r="1.7" fill="none" stroke="currentColor" stroke-width="1.4"/><path d="M3.4 5.2v3c0 1.4 1 2.4 2.4 2.4h3" fill="none" stroke="currentColor" stroke-width="1.4"/>"#,
     );
@@ -26,6 +29,9 @@ impl Icon {
     );
     pub(crate) const WORKERS: Self = Self(
         r#"<rect x="2" y="2.4" width="10" height="3.6" rx="1.2" fill="none" stroke="currentColor" stroke-width="1.4"/><rect x="2" y="8" width="10" height="3.6" rx="1.2" fill="none" stroke="currentColor" stroke-width="1.4"/><path d="M4.4 4.2h.01M4.4 9.8h.01" stroke="currentColor" stroke-width="1.6" stroke-linecap="round"/>"#,
+    );
+    pub(crate) const BULK: Self = Self(
+        r#"<path d="M2 3.4l1 1 1.8-2M2 7.2l1 1 1.8-2M2 11l1 1 1.8-2M7 3.4h5M7 7.2h5M7 11h5" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round"/>"#,
     );
     pub(crate) const AUDIT: Self = Self(
         r#"<path d="M3 2.2h5.4L11 4.8v7H3z" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linejoin="round"/><path d="M5 7h4M5 9.4h4" stroke="currentColor" stroke-width="1.3" stroke-linecap="round"/>"#,

@@ -24,7 +24,9 @@
 mod action;
 mod assets;
 mod changes;
+mod chart;
 mod clock;
+mod completion;
 mod facets;
 mod forms;
 mod frame;
@@ -102,14 +104,20 @@ pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))
+        .route("/words", get(pages::words::show))
         .route("/runs/{run}", get(pages::run::show))
         .route("/runs/{run}/payload", get(pages::run_payload::download))
         .route("/approvals", get(pages::approvals::show))
+        .route("/failures", get(pages::failures::show))
         .route("/workflows", get(pages::workflows::show))
+        .route("/workflows/{workflow}", get(pages::workflow::show))
         .route("/queues", get(pages::queues::show))
         .route("/queues/{queue}", get(pages::gates::show))
         .route("/schedules", get(pages::schedules::show))
         .route("/workers", get(pages::workers::show))
+        .route("/bulk", get(pages::bulk::show))
+        .route("/bulk/new", get(pages::bulk_preview::show))
+        .route("/bulk/{bulk}", get(pages::bulk::one))
         .route("/audit", get(pages::audit::show))
         .route("/system", get(pages::system::show))
         .route("/changes", get(changes::stream))

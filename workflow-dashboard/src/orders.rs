@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::extract::rejection::FormRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use workflow_sdk::operate::{Order, OrderOutcome};
+use workflow_sdk::operate::{Action, Order, OrderOutcome};
 
 use crate::Shared;
 use crate::action::Fields;
@@ -24,24 +24,53 @@ pub(crate) async fn perform(
     let axum::Form(fields) = form.map_err(unread)?;
     let fields = Fields(fields);
     check_origin(&visit, &headers, &fields)?;
-    let action = fields.action()?;
+    if fields.text("action").as_deref() == Some("each_run") {
+        return each(&shared, &visit, &fields).await;
+    }
+    let done = shared.operate.perform(order(&visit, &fields, fields.action()?)?).await?;
+    let place = match done.outcome {
+        OrderOutcome::BulkStarted { bulk } | OrderOutcome::BulkExisted { bulk } => format!("/bulk/{bulk}"),
+        OrderOutcome::Started { run } | OrderOutcome::Existed { run } => format!("/runs/{run}"),
+        OrderOutcome::Deleted { .. } => "/runs".to_owned(),
+        _ => fields.text("back").filter(|back| is_inside(back)).unwrap_or_else(|| "/".to_owned()),
+    };
+    let place = [(header::LOCATION, visit.link(&place)), note_for_next(&visit, &done.message)];
+    Ok((StatusCode::SEE_OTHER, place).into_response())
+}
+
+/// Returns the order of an action, if the actor may give it.
+fn order(visit: &Visit, fields: &Fields, action: Action) -> Result<Order, Problem> {
     if !visit.may_do(&action) {
         let needed = action.role();
         let message =
             format!("{} needs the role {needed:?}, and {} is {:?}.", action.verb(), visit.actor.name, visit.actor.role);
         return Err(Problem::forbidden(message, "Ask a person with this role."));
     }
-    let mut order = Order::new(action).actor(visit.actor.name.clone());
-    if let Some(reason) = fields.text("reason") {
-        order = order.reason(reason);
+    let order = Order::new(action).actor(visit.actor.name.clone());
+    Ok(fields.text("reason").into_iter().fold(order, Order::reason))
+}
+
+/// Performs one order for each of the chosen runs. A run that refuses it does not stop the others.
+async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Response, Problem> {
+    let (apply, runs) = (fields.apply()?, fields.runs()?);
+    let orders = runs.iter().map(|run| order(visit, fields, apply.on(*run)));
+    let orders = orders.collect::<Result<Vec<Order>, Problem>>()?;
+    let all = orders.len();
+    let mut refusals = Vec::new();
+    for (run, order) in runs.iter().zip(orders) {
+        if let Err(error) = shared.operate.perform(order).await {
+            refusals.push(format!("{run}: {}", error.message));
+        }
     }
-    let done = shared.operate.perform(order).await?;
-    let place = match done.outcome {
-        OrderOutcome::Started { run } | OrderOutcome::Existed { run } => format!("/runs/{run}"),
-        OrderOutcome::Deleted { .. } => "/runs".to_owned(),
-        _ => fields.text("back").filter(|back| is_inside(back)).unwrap_or_else(|| "/".to_owned()),
+    let verb = apply.verb();
+    let note = match refusals.first() {
+        None => format!("{verb} was done for {all} runs"),
+        Some(first) => {
+            let done = all - refusals.len();
+            format!("{verb} was done for {done} of {all} runs; the first that refused it is {first}")
+        }
     };
-    let place = [(header::LOCATION, visit.link(&place)), note_for_next(&visit, &done.message)];
+    let place = [(header::LOCATION, visit.link("/runs")), note_for_next(visit, &note)];
     Ok((StatusCode::SEE_OTHER, place).into_response())
 }
 

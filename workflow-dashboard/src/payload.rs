@@ -18,7 +18,10 @@ pub(crate) fn show(payload: &StoredPayload, download: Option<&str>, may_see: boo
     html! {
         @match (text, why) {
             _ if !may_see => p.dim { (size) ", hidden from you" },
-            (Some(text), _) if text.len() <= LONGEST_SHOWN => pre dir="auto" tabindex="0" { (colored(text)) },
+            (Some(text), _) if text.len() <= LONGEST_SHOWN => div.copied {
+                pre dir="auto" tabindex="0" data-copied { (colored(text)) }
+                button.btn.needs-script type="button" data-copy { "Copy" }
+            },
             (_, Some(why)) => p.dim { (size) ": " (why) },
             _ => p.dim { (size) ", too much for a page" },
         }
@@ -44,6 +47,11 @@ pub(crate) fn colored(text: &str) -> Markup {
             }
         }
     }
+}
+
+/// Returns the beginning of a text, on one line.
+pub(crate) fn beginning(text: &str) -> String {
+    text.chars().take(160).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

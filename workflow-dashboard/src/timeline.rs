@@ -6,7 +6,7 @@ use workflow_sdk::{StepKind, Timestamp};
 
 use crate::clock;
 use crate::icons::Icon;
-use crate::scale::Scale;
+use crate::scale::{Scale, Window};
 use crate::status::Look;
 
 /// A run that a step started, with the beginning of its own timeline.
@@ -32,6 +32,8 @@ pub(crate) struct Drawing<'a> {
     pub(crate) timeline: &'a Timeline,
     pub(crate) children: &'a [Family],
     pub(crate) shown: Shown,
+    /// The part of the time that is shown, if it is not the whole.
+    pub(crate) window: Option<Window>,
     /// The step whose panel is open.
     pub(crate) selected: Option<&'a str>,
     pub(crate) may_see: bool,
@@ -42,7 +44,10 @@ impl Drawing<'_> {
     /// a step, `child` that of a run.
     pub(crate) fn draw(&self, link: &dyn Fn(&str) -> String, child: &dyn Fn(&RunSummary) -> String) -> Markup {
         let timeline = self.timeline;
-        let scale = Scale::new(timeline.from, timeline.to);
+        let scale = match self.window {
+            Some(window) => Scale::part(timeline.from, window),
+            None => Scale::new(timeline.from, timeline.to),
+        };
         let ticks = scale.ticks();
         html! {
             div.g-body {
@@ -60,7 +65,7 @@ impl Drawing<'_> {
                 div.g-rows {
                     div.g-marks { (marks(timeline, &scale, &ticks)) }
                     (workers(timeline, &scale))
-                    @for row in self.rows() {
+                    @for row in self.rows(&scale) {
                         (self.row(row, &timeline.marks, &scale, (0, &link(&row.step))))
                         @for family in self.children.iter().filter(|family| family.step == row.step) {
                             @let place = child(&family.run);
@@ -74,8 +79,9 @@ impl Drawing<'_> {
         }
     }
 
-    fn rows(&self) -> Vec<&TimelineRow> {
-        let rows = self.timeline.rows.iter();
+    fn rows(&self, scale: &Scale) -> Vec<&TimelineRow> {
+        let is_seen = |row: &&TimelineRow| self.window.is_none() || is_shown(row, scale, self.timeline.to);
+        let rows = self.timeline.rows.iter().filter(is_seen);
         match self.shown {
             Shown::All => rows.collect(),
             Shown::Failed => rows.filter(|row| row.bars.iter().any(|bar| bar.state == BarState::Failed)).collect(),
@@ -94,7 +100,7 @@ impl Drawing<'_> {
         let is_on = depth == 0 && self.selected == Some(&row.step);
         let label = describe(row, to, self.may_see);
         html! {
-            a.g-row.on[is_on] href=(link) aria-label=(label) aria-current=[is_on.then_some("true")] data-step
+            a.g-row.on[is_on] href=(link) aria-current=[is_on.then_some("true")] data-step
                 title=(row.step) {
                 span class=(format!("lab d{depth}")) {
                     (look(row).icon())
@@ -102,16 +108,23 @@ impl Drawing<'_> {
                     @for tag in tags(row, self.children) { span.tag { (tag) } }
                 }
                 svg.bars aria-hidden="true" {
-                    @for part in row.bars.iter().flat_map(|bar| parts(row.kind, bar, marks, to)) {
+                    @let parts = row.bars.iter().flat_map(|bar| parts(row.kind, bar, marks, to));
+                    @for part in parts.filter(|part| scale.shows(part.from, part.to)) {
                         rect class=(part.class) x=(percent(scale.place(part.from)))
                             width=(percent(scale.width(part.from, part.to)))
                             y=(part.top) height=(part.height) rx="3" { title { (part.title) } }
                     }
                 }
                 span.dur { (clock::span(took(row, to))) }
+                span.hidden { (label) }
             }
         }
     }
+}
+
+/// Returns `true` if a bar of the row lies in the part of the time that is shown.
+fn is_shown(row: &TimelineRow, scale: &Scale, end: Timestamp) -> bool {
+    row.bars.iter().any(|bar| scale.shows(bar.from, bar.to.unwrap_or(end).min(end)))
 }
 
 /// Returns a number as a length of a drawing.
@@ -248,10 +261,12 @@ fn marks(timeline: &Timeline, scale: &Scale, ticks: &[(f64, String)]) -> Markup 
         let place = percent(place);
         html! { line x1=(place) x2=(place) y1="0" y2="100%" {} }
     };
-    let crashes = crashes(&timeline.spans, timeline.to);
+    let mut crashes = crashes(&timeline.spans, timeline.to);
+    crashes.retain(|(from, to)| scale.shows(*from, to.unwrap_or(timeline.to)));
+    let is_seen = |at: Timestamp| scale.shows(at, at);
     html! {
         svg aria-hidden="true" {
-            g.grid { @for (place, _) in ticks.iter().skip(1) { (line(*place)) } }
+            g.grid { @for (place, _) in ticks.iter().filter(|(place, _)| *place > 0.0) { (line(*place)) } }
             g.gap {
                 @for (from, to) in &crashes {
                     rect x=(percent(scale.place(*from))) y="0"
@@ -259,13 +274,15 @@ fn marks(timeline: &Timeline, scale: &Scale, ticks: &[(f64, String)]) -> Markup 
                 }
             }
             @for (from, to) in &crashes {
-                g.crash { (line(scale.place(*from))) }
-                @if let Some(to) = to { g.resume { (line(scale.place(*to))) } }
+                @if is_seen(*from) { g.crash { (line(scale.place(*from))) } }
+                @if let Some(to) = to.filter(|to| is_seen(*to)) { g.resume { (line(scale.place(to))) } }
             }
-            @for mark in timeline.marks.iter().filter(|mark| mark.kind == MarkKind::Interrupted) {
+            @for mark in timeline.marks.iter().filter(|mark| mark.kind == MarkKind::Interrupted && is_seen(mark.at)) {
                 g.told { (line(scale.place(mark.at))) }
             }
-            @if !timeline.status.is_terminal() { g.nowline { (line(scale.place(timeline.to))) } }
+            @if !timeline.status.is_terminal() && is_seen(timeline.to) {
+                g.nowline { (line(scale.place(timeline.to))) }
+            }
         }
     }
 }
@@ -277,7 +294,7 @@ fn workers(timeline: &Timeline, scale: &Scale) -> Markup {
         div.g-row.g-workers {
             span.lab.faint { "Workers" }
             svg.bars role="img" aria-label=(life(timeline)) {
-                @for span in &timeline.spans {
+                @for span in timeline.spans.iter().filter(|span| scale.shows(span.from, span.to.unwrap_or(to))) {
                     @let end = span.to.unwrap_or(to).min(to);
                     @let class = match span.state {
                         SpanState::Queued => Some("t-queue"),
@@ -292,7 +309,9 @@ fn workers(timeline: &Timeline, scale: &Scale) -> Markup {
                         }
                     }
                 }
-                @for (from, again) in crashes(&timeline.spans, to).iter().take(4) {
+                @let seen = |from: &Timestamp, again: &Option<Timestamp>| scale.shows(*from, again.unwrap_or(*from));
+                @let crashes = crashes(&timeline.spans, to);
+                @for (from, again) in crashes.iter().filter(|(from, again)| seen(from, again)).take(4) {
                     @let place = scale.place(*from);
                     g.crash {
                         text.halo x=(percent(place)) dx=(if place > 14.0 { "-6" } else { "6" }) y="15.5"

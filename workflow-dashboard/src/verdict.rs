@@ -1,7 +1,7 @@
 //! Whether all is well, as a sentence, from numbers alone.
 
 use workflow_sdk::Timestamp;
-use workflow_sdk::operate::{Counts, QueueView, WorkerView, WorkflowView};
+use workflow_sdk::operate::{Counts, QueueView, StatsGroup, WorkerView, WorkflowView};
 
 use crate::clock;
 use crate::status::count;
@@ -13,6 +13,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) queues: &'a [QueueView],
     pub(crate) workers: &'a [WorkerView],
     pub(crate) workflows: &'a [WorkflowView],
+    /// The statistics per workflow, of the range that `range` names.
+    pub(crate) ended: &'a [StatsGroup],
+    pub(crate) range: &'static str,
     pub(crate) now: Timestamp,
 }
 
@@ -36,7 +39,7 @@ const LATE: u64 = 60;
 
 /// Returns the verdict about these facts, the most urgent first.
 pub(crate) fn judge(facts: &Facts<'_>) -> Verdict {
-    let Facts { counts, queues, workers, workflows, now } = facts;
+    let Facts { counts, queues, workers, workflows, ended, range, now } = facts;
     let mut details = Vec::new();
     let mut find = |text: String, place: &str| details.push(Finding { text, place: place.to_owned() });
     let live = workers.iter().filter(|worker| worker.live).count();
@@ -62,6 +65,11 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Verdict {
             find(text, &format!("/queues/{}", crate::facets::escaped(&queue.name)));
         }
     }
+    for group in ended.iter().filter(|group| fails_often(group)).take(3) {
+        let (name, total) = (group.workflow.as_deref().unwrap_or_default(), group.total);
+        let numbers = format!("{} of {}", clock::grouped(total.failed), clock::grouped(total.ended()));
+        find(format!("{numbers} runs of {name} failed in {range}."), "/failures");
+    }
     let dead = workers.len() - live;
     if dead > 0 {
         let text = if dead == 1 {
@@ -82,6 +90,11 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Verdict {
         _ => "Several things need a look.",
     };
     Verdict { headline: headline.to_owned(), details }
+}
+
+/// Returns `true` if at least three runs failed, and one in twenty.
+fn fails_often(group: &StatsGroup) -> bool {
+    group.total.failed >= 3 && group.total.failed.saturating_mul(20) >= group.total.ended()
 }
 
 fn runs(number: u32, at_least: bool) -> String {
@@ -139,6 +152,8 @@ mod tests {
             queues: &queues,
             workers: &workers,
             workflows: &[],
+            ended: &[],
+            range: "the last hour",
             now: Timestamp::from_micros(600_000_000),
         };
         let Verdict { headline, details } = judge(&facts);

@@ -6,9 +6,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use workflow_sdk::operate::{Cursor, GatePage, GateView, ListGates, OperateErrorCode, QueueView, Role};
+use workflow_sdk::operate::{Cursor, GatePage, GateView, ListGates, OperateErrorCode, QueueView, Role, StatsPage};
 
-use crate::Shared;
+use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
 use crate::forms::{self, Offer};
 use crate::frame::{Page, Section};
@@ -16,6 +16,7 @@ use crate::icons::Icon;
 use crate::problem::{Problem, sentence};
 use crate::status::count;
 use crate::visit::Visit;
+use crate::{Shared, clock};
 
 use super::queues::{actions, limits};
 
@@ -37,7 +38,9 @@ pub(crate) async fn show(
     if let Some(cursor) = which.cursor {
         list = list.cursor(Cursor::new(cursor));
     }
-    let (queues, gates) = futures::future::join(shared.operate.queues(), shared.operate.gates(list)).await;
+    let ended = shared.operate.stats(Range::Hour.stats()?.queue(&name));
+    let (queues, gates, ended) =
+        futures::future::join3(shared.operate.queues(), shared.operate.gates(list), ended).await;
     let gates = match gates {
         // The page of a queue that is declared shows it before its first run.
         Err(error) if error.code == OperateErrorCode::NotFound => None,
@@ -52,8 +55,11 @@ pub(crate) async fn show(
         )
     };
     let queue = queues?.into_iter().find(|queue| queue.name == name).ok_or_else(unknown)?;
-    let mut page =
-        Page::new(Section::Queues, draw(&visit, &queue, gates.as_ref()), format!("workflow queues gates {name:?}"));
+    let mut page = Page::new(
+        Section::Queues,
+        draw(&visit, &queue, gates.as_ref(), &ended?),
+        format!("workflow queues gates {name:?}"),
+    );
     page.title = format!("Queue {name}");
     page.top = Some(html! {
         nav.crumb aria-label="Place" { a href=(visit.link("/queues")) { "Queues" } (Icon::CHEVRON.draw()) }
@@ -62,7 +68,8 @@ pub(crate) async fn show(
     Ok(shared.page(&visit, page).await)
 }
 
-fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>) -> Markup {
+fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>, ended: &StatsPage) -> Markup {
+    let total = ended.groups.first().map(|group| group.total).unwrap_or_default();
     let words = limits(&queue.limits);
     html! {
         section.run-head #head data-key="head" {
@@ -75,12 +82,23 @@ fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>) -> Markup {
             dl.facts {
                 div { dt { "Under way" } dd.num { (count(queue.running)) } }
                 div { dt { "Waiting" } dd.num { (count(queue.waiting)) } }
+                div {
+                    dt { "Ended in an hour" }
+                    dd.num { (clock::grouped(total.ended())) " · " (chart::well(&total)) }
+                }
+                div { dt { "Mean wait for a worker" } dd.num { (chart::micros(total.mean_wait_us)) } }
                 div { dt { "Workers" } dd.num { (queue.workers) } }
                 div { dt { "Limits" } dd { @if words.is_empty() { "none" } @else { (words.join(", ")) } } }
                 div {
                     dt { "Runs" }
                     dd { a.quiet href=(facets::link(visit, &word("queue", &queue.name))) { "Search" } }
                 }
+            }
+        }
+        @if let Some(group) = ended.groups.first() {
+            section.card.inset #chart data-key="chart" {
+                header { h2 { "Runs ended each minute" } span.right { (chart::meaning()) } }
+                (chart::ended(visit, ended, group, &[], &word("queue", &queue.name)))
             }
         }
         @let items = gates.map(|page| page.items.as_slice()).unwrap_or_default();

@@ -1,17 +1,21 @@
-//! Whether all is well, and what is under way.
+//! Whether all is well, what ended, and what is under way.
 
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::response::Response;
 use futures::future::join;
 use maud::{Markup, html};
+use serde::Deserialize;
 use workflow_sdk::operate::{
-    Counts, ListRuns, ListSchedules, QueueView, RunSummary, ScheduleView, WorkerView, WorkflowView,
+    Counts, FailureView, ListFailures, ListSchedules, Operate, QueueView, ScheduleView, StatsBy, StatsGroup, StatsPage,
+    WorkerView, WorkflowView,
 };
 
+use crate::chart::{self, Range};
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
-use crate::status::{self, Look, count};
+use crate::status::{self, count};
 use crate::verdict::{Facts, Verdict, asleep, judge};
 use crate::visit::Visit;
 use crate::{Shared, clock, facets};
@@ -21,30 +25,29 @@ use super::queues::{limits, meter};
 /// The most rows of each card.
 const MOST: usize = 8;
 
+/// The parameters of a page with charts.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Which {
+    /// How far back the charts go: `1h`, `24h` or `7d`.
+    pub(super) range: Option<String>,
+}
+
 /// `GET /`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
+    which: Result<Query<Which>, QueryRejection>,
 ) -> Result<Response, Problem> {
+    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let operate = &*shared.operate;
-    let failed = ListRuns::new(
-        "status:failed".parse().map_err(|error| Problem::from(workflow_sdk::operate::OperateError::from(error)))?,
-    )
-    .limit(6);
-    let (counts, (queues, (workers, (workflows, (schedules, failed))))) = join(
-        operate.counts(),
+    let reads = join(
+        join(operate.counts(), join(operate.queues(), operate.workers())),
         join(
-            operate.queues(),
-            join(
-                operate.workers(),
-                join(
-                    operate.workflows(),
-                    join(operate.schedules(ListSchedules::new().limit(100)), operate.runs(failed)),
-                ),
-            ),
+            join(operate.workflows(), operate.schedules(ListSchedules::new().limit(100))),
+            Numbers::read(operate, Range::of(which.range.as_deref())),
         ),
-    )
-    .await;
+    );
+    let ((counts, (queues, workers)), ((workflows, schedules), numbers)) = reads.await;
     let mut schedules = schedules?.items;
     schedules.retain(|schedule| !schedule.next.is_empty());
     schedules.sort_by_key(|schedule| schedule.next.first().copied());
@@ -54,9 +57,36 @@ pub(crate) async fn show(
         workers: workers?,
         workflows: workflows?,
         schedules,
-        failed: failed?.items,
+        numbers: numbers?,
     };
     Ok(shared.page(&visit, Page::new(Section::Overview, draw(&visit, &content), "workflow counts")).await)
+}
+
+/// The statistics and the failures of a range.
+pub(super) struct Numbers {
+    pub(super) range: Range,
+    pub(super) all: StatsPage,
+    pub(super) workflows: StatsPage,
+    pub(super) lanes: StatsPage,
+    pub(super) failures: Vec<FailureView>,
+}
+
+impl Numbers {
+    async fn read(operate: &dyn Operate, range: Range) -> Result<Self, Problem> {
+        let list = range.stats()?;
+        let mut failures = ListFailures::new().limit(6);
+        failures.since = list.since;
+        let ((all, workflows), (lanes, failures)) = join(
+            join(operate.stats(list.clone()), operate.stats(list.clone().by(StatsBy::Workflow))),
+            join(operate.stats(list.by(StatsBy::Lane)), operate.failures(failures)),
+        )
+        .await;
+        Ok(Self { range, all: all?, workflows: workflows?, lanes: lanes?, failures: failures?.items })
+    }
+
+    fn total(&self) -> workflow_sdk::operate::Stats {
+        self.all.groups.first().map(|group| group.total).unwrap_or_default()
+    }
 }
 
 /// The answers that the page shows.
@@ -66,23 +96,31 @@ pub(super) struct Content {
     pub(super) workers: Vec<WorkerView>,
     pub(super) workflows: Vec<WorkflowView>,
     pub(super) schedules: Vec<ScheduleView>,
-    pub(super) failed: Vec<RunSummary>,
+    pub(super) numbers: Numbers,
 }
 
 pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
-    let Content { counts, queues, workers, workflows, .. } = content;
+    let Content { counts, queues, workers, workflows, numbers, .. } = content;
     if workflows.is_empty() && workers.is_empty() {
         return html! { div.page { (begin()) } };
     }
-    let verdict = judge(&Facts { counts, queues, workers, workflows, now: visit.now });
+    let (ended, range) = (numbers.workflows.groups.as_slice(), numbers.range.name());
+    let verdict = judge(&Facts { counts, queues, workers, workflows, ended, range, now: visit.now });
     html! {
         div.page {
             section #verdict data-key="verdict" { (judged(visit, &verdict)) }
             dl.stats #stats data-key="stats" { (stats(visit, content)) }
-            // The chart of ended runs and the failures by cause stand here once they are counted.
+            (chart_card(visit, numbers))
             div.cols {
-                div.stack { (queue_card(visit, queues)) (worker_card(visit, workers)) }
-                div.stack { (failure_card(visit, &content.failed)) (schedule_card(visit, &content.schedules)) }
+                div.stack {
+                    (workflow_card(visit, numbers))
+                    (queue_card(visit, queues, &numbers.lanes))
+                    (worker_card(visit, workers))
+                }
+                div.stack {
+                    (failure_card(visit, numbers))
+                    (schedule_card(visit, &content.schedules))
+                }
             }
         }
     }
@@ -109,7 +147,7 @@ fn judged(visit: &Visit, verdict: &Verdict) -> Markup {
 }
 
 fn stats(visit: &Visit, content: &Content) -> Markup {
-    let Content { counts, queues, workers, .. } = content;
+    let Content { counts, queues, workers, numbers, .. } = content;
     let live = workers.iter().filter(|worker| worker.live).count();
     let oldest = queues
         .iter()
@@ -117,13 +155,22 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
         .filter_map(|queue| Some((queue.oldest_due?, queue)))
         .min_by_key(|(due, _)| *due);
     let stat = |place: String, name: &str, number: String, small: String| {
-        html! { a.stat href=(place) { dt { (name) } dd { (number) small { (small) } } } }
+        html! { div.stat { dt { a href=(place) { (name) } } dd { (number) small { (small) } } } }
     };
     let search = |query: &str| facets::link(visit, query);
     let workers = if live == 1 { "1 worker".to_owned() } else { format!("{live} workers") };
+    let total = numbers.total();
+    let since = format!("ended:>-{}", numbers.range.word());
+    let p99 = format!("p99 {}", chart::micros(total.p99_us));
     html! {
         (stat(search("status:running"), "Running now", count(counts.running), format!("on {workers}")))
-        (stat(search("is:due"), "Due now", count(counts.due), format!("{} pending", count(counts.pending))))
+        (stat(
+            search(&since),
+            &format!("Ended in {}", numbers.range.name()),
+            clock::grouped(total.ended()),
+            chart::well(&total),
+        ))
+        (stat(visit.link("/workflows"), "First claim to end, median", chart::micros(total.p50_us), p99))
         @match oldest {
             Some((due, queue)) => (stat(
                 search("is:due"),
@@ -131,10 +178,76 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
                 clock::age_text(due, visit.now),
                 queue.name.clone(),
             )),
-            None => (stat(search("is:due"), "Oldest wait for a worker", "0 s".into(), "none waits".into())),
+            None => (stat(
+                search("is:due"),
+                "Oldest wait for a worker",
+                "0 s".into(),
+                format!("mean {}", chart::micros(total.mean_wait_us)),
+            )),
         }
         (stat(search("status:parked"), "Asleep or waiting", asleep(counts), "no worker held".into()))
-        (stat(search("status:failed"), "Failed", count(counts.failed), format!("{} canceled", count(counts.canceled))))
+    }
+}
+
+fn chart_card(visit: &Visit, numbers: &Numbers) -> Markup {
+    let right = html! { (chart::meaning()) (numbers.range.links(visit, "/")) };
+    let step = match numbers.all.step {
+        workflow_sdk::operate::StatisticsSpan::Minute => "Runs ended each minute",
+        workflow_sdk::operate::StatisticsSpan::Hour => "Runs ended each hour",
+        _ => "Runs ended each day",
+    };
+    let body = html! {
+        @if let Some(group) = numbers.all.groups.first() {
+            (chart::ended(visit, &numbers.all, group, &chart::deploys(&numbers.lanes), ""))
+        }
+    };
+    card("chart", step, right, body)
+}
+
+fn workflow_card(visit: &Visit, numbers: &Numbers) -> Markup {
+    let mut groups: Vec<&StatsGroup> = numbers.workflows.groups.iter().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.total.ended()));
+    let all = html! { a.quiet href=(visit.link("/workflows")) { "All" } };
+    card(
+        "ended",
+        "Workflows",
+        all,
+        html! {
+            @if groups.is_empty() { p.faint.pad { "No run ended in " (numbers.range.name()) "." } } @else {
+                table {
+                    thead { tr {
+                        th { "Workflow" }
+                        th.opt { "Ended" }
+                        th.r { "Runs" }
+                        th.r { "Failed" }
+                        th.r title="Time from the first claim to the end" { "p50" }
+                        th.r.opt { "p95" }
+                        th.r.opt { "p99" }
+                        th.r.opt title="Mean time from the start to the first claim" { "Queue wait" }
+                    } }
+                    tbody { @for group in groups.iter().take(MOST) {
+                        (workflow_row(visit, numbers, group))
+                    } }
+                }
+            }
+        },
+    )
+}
+
+fn workflow_row(visit: &Visit, numbers: &Numbers, group: &StatsGroup) -> Markup {
+    let (name, total) = (group.workflow.as_deref().unwrap_or_default(), group.total);
+    let place = visit.link(&format!("/workflows/{}?range={}", facets::escaped(name), numbers.range.word()));
+    html! {
+        tr {
+            td.cut-off { a.quiet href=(place) dir="auto" { (name) } }
+            td.opt { (chart::spark(&numbers.workflows, &[group])) }
+            td.r.num { (clock::grouped(total.ended())) }
+            td.r.num { span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) } }
+            td.r.num.nowrap { (chart::micros(total.p50_us)) }
+            td.r.num.nowrap.opt.dim { (chart::micros(total.p95_us)) }
+            td.r.num.nowrap.opt.dim { (chart::micros(total.p99_us)) }
+            td.r.num.nowrap.opt.dim { (chart::micros(total.mean_wait_us)) }
+        }
     }
 }
 
@@ -142,7 +255,10 @@ fn card(key: &str, title: &str, right: Markup, body: Markup) -> Markup {
     html! { section.card id=(key) data-key=(key) { header { h2 { (title) } span.right { (right) } } (body) } }
 }
 
-fn queue_card(visit: &Visit, queues: &[QueueView]) -> Markup {
+fn queue_card(visit: &Visit, queues: &[QueueView], lanes: &StatsPage) -> Markup {
+    let ended = |queue: &QueueView| -> Vec<&StatsGroup> {
+        lanes.groups.iter().filter(|group| group.queue.as_ref() == Some(&queue.name)).collect()
+    };
     card(
         "queues",
         "Queues",
@@ -150,7 +266,14 @@ fn queue_card(visit: &Visit, queues: &[QueueView]) -> Markup {
         html! {
             @if queues.is_empty() { p.faint.pad { "The first start makes the first queue." } } @else {
                 table {
-                    thead { tr { th { "Queue" } th { "Under way" } th.opt {} th.r { "Waiting" } th.r { "Oldest" } } }
+                    thead { tr {
+                        th { "Queue" }
+                        th { "Under way" }
+                        th.opt {}
+                        th.opt { "Ended" }
+                        th.r { "Waiting" }
+                        th.r { "Oldest" }
+                    } }
                     tbody { @for queue in queues.iter().take(MOST) { tr {
                         td.cut-off {
                             a.quiet href=(visit.link(&format!("/queues/{}", facets::escaped(&queue.name)))) {
@@ -163,6 +286,7 @@ fn queue_card(visit: &Visit, queues: &[QueueView]) -> Markup {
                             @if let Some(limit) = queue.limits.concurrency { " of " (limit) }
                         }
                         td.opt { (meter(queue)) @if limits(&queue.limits).is_empty() { span.faint { "no limit" } } }
+                        td.opt { (chart::spark(lanes, &ended(queue))) }
                         td.r.num { (count(queue.waiting)) }
                         td.r.num {
                             @if let Some(due) = queue.oldest_due {
@@ -197,33 +321,16 @@ fn worker_card(visit: &Visit, workers: &[WorkerView]) -> Markup {
     )
 }
 
-fn failure_card(visit: &Visit, failed: &[RunSummary]) -> Markup {
-    let all = html! { a.quiet href=(facets::link(visit, "status:failed")) { "All" } };
+fn failure_card(visit: &Visit, numbers: &Numbers) -> Markup {
+    let all = visit.link(&format!("/failures?range={}", numbers.range.word()));
+    let all = html! { a.quiet href=(all) { (numbers.range.name()) } };
     card(
         "failures",
-        "Failed last",
+        "What fails",
         all,
         html! {
-            @if failed.is_empty() { p.faint.pad { "No run has failed." } }
-            @for run in failed {
-                a.fail href=(visit.link(&format!("/runs/{}", run.id))) {
-                    span.t.icon-line { (Look::of(run).icon()) span.cut-off dir="auto" {
-                        @match run.error.as_ref().filter(|_| visit.actor.payloads) {
-                            Some(error) => (error.message.lines().next().unwrap_or_default()),
-                            None => "Failed"
-                        }
-                    } }
-                    span.num.dim { (clock::age(run.completed_at.unwrap_or(run.created_at), visit.now)) }
-                    span.m {
-                        (run.lane.workflow)
-                        @if let Some(step) = run.error.as_ref().and_then(|error| error.step_key.as_ref()) {
-                            " › "
-                            (step)
-                        }
-                        @if let Some(key) = &run.key { " · " (key) }
-                    }
-                }
-            }
+            @if numbers.failures.is_empty() { p.faint.pad { "No run failed." } }
+            @for failure in &numbers.failures { (super::failures::line(visit, failure)) }
         },
     )
 }

@@ -19,12 +19,14 @@ use crate::frame::{Page, Section};
 use crate::icons::Icon;
 use crate::panel::{self, Step};
 use crate::problem::{Problem, sentence};
+use crate::scale::Window;
 use crate::status::{self, Look};
 use crate::timeline::{Drawing, Family, Shown, legend, split};
 use crate::visit::Visit;
 use crate::{Shared, clock};
 
-use super::{run_actions, run_history, run_payload};
+use super::run_family::{self, Relatives};
+use super::{run_actions, run_history, run_payload, run_signals};
 
 /// The most steps of a timeline that stand in one page.
 const WINDOW: u32 = 300;
@@ -43,6 +45,8 @@ pub(crate) struct Which {
     step: Option<String>,
     /// Which steps the timeline shows: `failed` or `slow`.
     show: Option<String>,
+    /// The part of the time that the timeline shows: `2000-9000`, in milliseconds.
+    at: Option<String>,
     /// How many steps are left out at the beginning.
     from: Option<u32>,
     cursor: Option<String>,
@@ -81,6 +85,8 @@ pub(crate) async fn show(
             Tab::History(operate.history(list).await?)
         }
         Some("data") => Tab::Data,
+        Some("signals") => Tab::Signals(operate.history(ListHistory::new(id).limit(PANEL_HISTORY)).await?),
+        Some("family") => Tab::Family(Box::new(Relatives::read(operate, &detail.summary).await?)),
         _ => {
             let (children, step) =
                 futures::future::join(families(operate, &timeline), step_of(operate, &timeline, which.step.as_deref()))
@@ -90,7 +96,8 @@ pub(crate) async fn show(
                 Some("slow") => Shown::Slow,
                 _ => Shown::All,
             };
-            Tab::Timeline { children, step, shown }
+            let window = which.at.as_deref().and_then(Window::parse);
+            Tab::Timeline { children, step, shown, window }
         }
     };
     let mut page = Page::new(Section::Runs, draw(&visit, &header, &tab), format!("workflow runs show {id}"));
@@ -137,8 +144,16 @@ pub(super) struct Header<'a> {
 
 /// The tab that is open.
 pub(super) enum Tab<'a> {
-    Timeline { children: Vec<Family>, step: Option<Step<'a>>, shown: Shown },
+    Timeline {
+        children: Vec<Family>,
+        step: Option<Step<'a>>,
+        shown: Shown,
+        window: Option<Window>,
+    },
     History(HistoryPage),
+    /// The rows among which the messages are.
+    Signals(HistoryPage),
+    Family(Box<Relatives>),
     Data,
 }
 
@@ -147,7 +162,11 @@ pub(super) fn draw(visit: &Visit, header: &Header<'_>, tab: &Tab<'_>) -> Markup 
         (head(visit, header))
         (tabs(visit, header.detail.summary.id, tab))
         @match tab {
-            Tab::Timeline { children, step, shown } => (timeline_tab(visit, header, children, step.as_ref(), *shown)),
+            Tab::Timeline { children, step, shown, window } => {
+                (timeline_tab(visit, header, children, step.as_ref(), (*shown, *window)))
+            },
+            Tab::Signals(page) => (run_signals::draw(visit, &header.detail.summary, page)),
+            Tab::Family(relatives) => (run_family::draw(visit, header.detail.summary.id, relatives)),
             Tab::History(page) => (run_history::draw(visit, header.detail.summary.id, page)),
             Tab::Data => (run_payload::draw(visit, header.detail)),
         }
@@ -241,6 +260,8 @@ fn tabs(visit: &Visit, run: RunId, tab: &Tab<'_>) -> Markup {
         nav.tabs aria-label="Parts of the run" {
             (entry(matches!(tab, Tab::Timeline { .. }), link(""), "Timeline"))
             (entry(matches!(tab, Tab::History(_)), link("?tab=history"), "History"))
+            (entry(matches!(tab, Tab::Signals(_)), link("?tab=signals"), "Signals"))
+            (entry(matches!(tab, Tab::Family(_)), link("?tab=family"), "Family"))
             (entry(matches!(tab, Tab::Data), link("?tab=data"), "Input & output"))
         }
     }
@@ -251,12 +272,14 @@ fn timeline_tab(
     header: &Header<'_>,
     children: &[Family],
     step: Option<&Step<'_>>,
-    shown: Shown,
+    (shown, window): (Shown, Option<Window>),
 ) -> Markup {
     let Header { detail, timeline, .. } = header;
     let run = detail.summary.id;
     let from = timeline.left_out;
-    let place = move |parts: &str| visit.link(&format!("/runs/{run}?from={from}{parts}"));
+    let at = window.map_or_else(String::new, |window| format!("&at={}", window.text()));
+    let whole_time = move |parts: &str| visit.link(&format!("/runs/{run}?from={from}{parts}"));
+    let place = |parts: &str| whole_time(&format!("{at}{parts}"));
     let show = match shown {
         Shown::All => "",
         Shown::Failed => "&show=failed",
@@ -265,7 +288,7 @@ fn timeline_tab(
     let link = |step: &str| place(&format!("{show}&step={}", escaped(step)));
     let child = |child: &RunSummary| visit.link(&format!("/runs/{}", child.id));
     let selected = step.map(|step| step.row.step.as_str());
-    let drawing = Drawing { timeline, children, shown, selected, may_see: visit.actor.payloads };
+    let drawing = Drawing { timeline, children, shown, window, selected, may_see: visit.actor.payloads };
     let segment = |is_on: bool, parts: &str, name: &str| {
         html! {
             a.on[is_on] href=(place(parts)) aria-current=[is_on.then_some("true")] { (name) }
@@ -281,7 +304,11 @@ fn timeline_tab(
                         (segment(shown == Shown::Failed, "&show=failed", "Failed"))
                     }
                     span { (summary(timeline, children)) }
-                    span.right { (windows(visit, timeline)) }
+                    span.right {
+                        (windows(visit, timeline))
+                        @let chosen = selected.map_or_else(String::new, |step| format!("&step={}", escaped(step)));
+                        (zoom(timeline, step, window, &|at| whole_time(&format!("{at}{show}{chosen}"))))
+                    }
                 }
                 @if timeline.rows.is_empty() { p.faint.g-none { "No step has begun yet." } }
                 (drawing.draw(&link, &child))
@@ -291,6 +318,26 @@ fn timeline_tab(
                 Some(step) => (step.draw(visit, &place(show))),
                 None => (panel::of_run(visit, detail, timeline)),
             }
+        }
+    }
+}
+
+/// Draws the links to a closer and a wider part of the time. A closer one shows the open step.
+fn zoom(timeline: &Timeline, step: Option<&Step<'_>>, window: Option<Window>, link: &dyn Fn(&str) -> String) -> Markup {
+    let whole = Window::whole(timeline.from, timeline.to);
+    let shown = window.unwrap_or(whole);
+    let first = step.and_then(|step| step.row.bars.first()).map(|bar| Window::whole(timeline.from, bar.from).to);
+    let middle = first.unwrap_or_else(|| shown.middle());
+    let to = |window: Window| link(&if window == whole { String::new() } else { format!("&at={}", window.text()) });
+    html! {
+        span.seg.zoom {
+            @if window.is_some() {
+                a href=(to(shown.beside(false, whole))) aria-label="Earlier" { "‹" }
+                a href=(to(shown.beside(true, whole))) aria-label="Later" { "›" }
+            }
+            a href=(to(shown.wider(whole))) aria-label="Wider" data-zoom="out" { "−" }
+            a.on[window.is_none()] href=(link("")) { "Fit" }
+            a href=(to(shown.closer(middle, whole))) aria-label="Closer" data-zoom="in" { "+" }
         }
     }
 }

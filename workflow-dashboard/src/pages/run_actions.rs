@@ -54,12 +54,7 @@ fn ended(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> O
 
 fn open(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Offer) -> Offers {
     let is_paused = matches!(run.now, RunNow::Paused { .. });
-    let signal = "The signal waits in the inbox of the run until the workflow asks for one of this name.";
-    let signal = offer("signal_run", "Send signal", signal).icon(Icon::SIGNAL).fields(html! {
-        (forms::required("Name", "name", "", "picked_up"))
-        (forms::json("Value, as JSON", "payload", "null"))
-        (forms::line("Key: of several signals with one key, the first counts", "key", "", "none"))
-    });
+    let signal = signal(run);
     let pause = match is_paused {
         true => offer("resume_run", "Resume", "The run goes on as soon as it is due.").icon(Icon::RETRY),
         false => {
@@ -84,6 +79,18 @@ fn open(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Of
     let fork = offer("fork_run", "Start a copy", "A new run begins with the input of this one. This run goes on, too.")
         .fields(forms::json("Input, if it should be another one", "input", ""));
     (vec![signal, pause, cancel], vec![fork, terminate])
+}
+
+/// Offers to send a signal to a run.
+pub(super) fn signal(run: &RunSummary) -> Offer {
+    let sentence = "The signal waits in the inbox of the run until the workflow asks for one of this name.";
+    Offer::new("signal_run", "Send signal", Role::Operator, sentence).with("run", run.id).icon(Icon::SIGNAL).fields(
+        html! {
+            (forms::required("Name", "name", "", "picked_up"))
+            (forms::json("Value, as JSON", "payload", "null"))
+            (forms::line("Key: of several signals with one key, the first counts", "key", "", "none"))
+        },
+    )
 }
 
 /// Draws an approval that waits, with both answers.

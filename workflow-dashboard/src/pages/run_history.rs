@@ -6,6 +6,7 @@ use workflow_sdk::{AttemptStatus, RunId};
 
 use crate::clock;
 use crate::facets::escaped;
+use crate::payload::beginning;
 use crate::visit::Visit;
 
 /// Draws one page of the history.
@@ -78,9 +79,4 @@ const fn color(status: AttemptStatus) -> &'static str {
 /// Returns the beginning of a payload, or its size.
 fn short(payload: &StoredPayload) -> String {
     payload.json.as_ref().map_or_else(|| clock::bytes(payload.bytes), |json| beginning(json.as_str()))
-}
-
-/// Returns the beginning of a text, on one line.
-fn beginning(text: &str) -> String {
-    text.chars().take(160).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use workflow_sdk::operate::{
-    Counts, Cursor, Direction, ListRuns, OperateErrorCode, Query, QueryError, RunNow, RunPage, RunSummary, WorkflowView,
+    Counts, Cursor, Direction, ListRuns, OperateErrorCode, Query, QueryError, Role, RunNow, RunPage, RunSummary,
+    WorkflowView,
 };
 use workflow_sdk::{RunStatus, Timestamp};
 
@@ -120,9 +121,11 @@ fn search(visit: &Visit, text: &str) -> Markup {
         h1.hide-s { "Runs" }
         form.search role="search" method="get" action=(visit.link("/runs")) {
             (Icon::SEARCH.draw())
-            input name="q" value=(text) aria-label="Search runs" data-search spellcheck="false" autocomplete="off"
-                placeholder="status:failed  workflow:check*  tag.customer:42  started:>-1h";
+            input name="q" value=(text) aria-label="Search runs" data-search=(visit.link("/words")) spellcheck="false"
+                autocomplete="off" placeholder="status:failed  workflow:check*  tag.customer:42  started:>-1h";
             kbd.needs-script { "/" }
+            a.words-link href=(visit.link(&format!("/words?q={}", escaped(text)))) title="Words of the search"
+                aria-label="Words of the search" { "?" }
         }
     }
 }
@@ -144,9 +147,11 @@ pub(super) fn draw(visit: &Visit, content: &Content<'_>) -> Markup {
             aside.facets #facets data-key="facets" aria-label="Filters" {
                 (facets::draw(visit, query, counts.as_ref(), workflows))
             }
-            div {
+            form.chosen method="get" action=(visit.link("/bulk/new")) {
+                input type="hidden" name="q" value=(query);
                 @if page.items.is_empty() { (nothing(visit, content)) } @else { (table(visit, page, *is_first)) }
                 (foot(visit, content))
+                @if !page.items.is_empty() && visit.may(Role::Operator) { (choice()) }
             }
         }
     }
@@ -158,7 +163,7 @@ fn table(visit: &Visit, page: &RunPage, is_first: bool) -> Markup {
         table.list aria-label="Runs" data-rows=[is_first.then_some("")] {
             thead {
                 tr {
-                    th { span.hidden { "Status" } }
+                    th { span.hidden { "Choose, and status" } }
                     th { "Run" }
                     th { "Now" }
                     th.opt { "Worker" }
@@ -167,6 +172,22 @@ fn table(visit: &Visit, page: &RunPage, is_first: bool) -> Markup {
                 }
             }
             tbody { @for run in &page.items { (row(visit, run)) } }
+        }
+    }
+}
+
+/// Draws the buttons for the chosen runs, which the style sheet shows once one is chosen.
+fn choice() -> Markup {
+    html! {
+        div.bulk role="group" aria-label="Chosen runs" {
+            span.picked-count { " chosen" }
+            button.btn.ghost name="all" value="1" { "All that match" }
+            span.sep {}
+            button.btn name="action" value="retry_run" { (Icon::RETRY.draw()) "Retry" }
+            button.btn name="action" value="pause_run" { (Icon::PAUSE.draw()) "Pause" }
+            button.btn.danger name="action" value="cancel_run" { "Cancel" }
+            button.btn name="action" value="" aria-label="More actions" { "•••" }
+            button.btn.ghost type="reset" aria-label="Choose none" { "×" }
         }
     }
 }
@@ -180,7 +201,13 @@ fn row(visit: &Visit, run: &RunSummary) -> Markup {
     };
     html! {
         tr data-row=(run.id) {
-            td { (Look::of(run).icon()) }
+            td { div.pick {
+                @if visit.may(Role::Operator) {
+                    input type="checkbox" name="run" value=(run.id)
+                        aria-label=(format!("Choose {} {}", run.lane.workflow, run.key.as_deref().unwrap_or_default()));
+                }
+                (Look::of(run).icon())
+            } }
             td.run-cell {
                 a.name href=(visit.link(&format!("/runs/{}", run.id))) {
                     strong { (run.lane.workflow) }
@@ -285,6 +312,9 @@ fn foot(visit: &Visit, content: &Content<'_>) -> Markup {
         div.listfoot {
             @if !page.items.is_empty() { span { (page.items.len()) " runs" } }
             @if let Some(until) = page.searched_to { span { "searched back to " (clock::at(until, visit.now)) } }
+            @if !page.items.is_empty() && visit.may(Role::Operator) {
+                button.plain.quiet name="all" value="1" { "Change all that match" }
+            }
             span.right {
                 @if !is_first { a.btn href=(facets::link(visit, &query.to_string())) { "Newest" } }
                 @if let Some(cursor) = newer { a.btn href=(at(cursor, "newer")) rel="prev" { "Newer" } }

@@ -5,12 +5,13 @@
 use serde::de::DeserializeOwned;
 use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{
-    ApprovalPage, Counts, Query, QueueView, RunDetail, RunPage, RunSummary, Timeline, WorkerView,
+    ApprovalPage, Counts, FailurePage, Query, QueueView, RunDetail, RunPage, Timeline, WorkerView,
 };
 
 use super::run::{Header, Tab};
 use super::runs::Content;
-use super::{approvals, overview, queues, run, runs, workers};
+use super::{approvals, overview, queues, run, runs, workers, workflow};
+use crate::chart::Range;
 use crate::timeline::Shown;
 use crate::visit::Visit;
 
@@ -74,7 +75,7 @@ fn a_run_with_a_crash_a_retry_and_a_wait() {
     ));
     let timeline: Timeline = of(TIMELINE);
     let header = Header { detail: &detail, timeline: &timeline, approvals: Vec::new() };
-    let tab = Tab::Timeline { children: Vec::new(), step: None, shown: Shown::All };
+    let tab = Tab::Timeline { children: Vec::new(), step: None, shown: Shown::All, window: None };
     insta::assert_snapshot!(lines(run::draw(&Visit::of_test(NOW, "/runs/1"), &header, &tab)));
 }
 
@@ -112,16 +113,69 @@ fn all_workers() -> Vec<WorkerView> {
     ))
 }
 
+/// An hour in which 90 runs succeeded and 10 failed, in two minutes, for one group.
+fn stats(group: &str) -> String {
+    let counts = |begun: u64, failed: u64| {
+        format!(
+            r#""started":{begun},"begun":{begun},"succeeded":{},"failed":{failed},"canceled":0,"retries":0,
+            "start_rate":0.0,"end_rate":0.0,"mean_wait_us":1200,"p50_us":5900000,"p95_us":9000000,"p99_us":41000000"#,
+            begun - failed
+        )
+    };
+    format!(
+        r#"{{"since":1795689000000000,"until":1795692628400000,"step":"minute","groups":[{{{group}
+        "total":{{{}}},"steps":[{{"begins_at":1795691400000000,"seconds":60,{}}},
+        {{"begins_at":1795692000000000,"seconds":60,{}}}]}}],"complete":true}}"#,
+        counts(100, 10),
+        counts(60, 0),
+        counts(40, 10)
+    )
+}
+
+fn failures() -> FailurePage {
+    of(&format!(
+        r#"{{"items":[{{"workflow":"checkout","kind":"step","step":"charge","message":"CardDeclined <b>","count":1012,
+        "first_at":1795692000000000,"last_at":1795692628000000,"first_version":"7","last_run":"{RUN}"}}],
+        "complete":true}}"#
+    ))
+}
+
+#[test]
+fn failures_with_their_numbers() {
+    let visit = Visit::of_test(NOW, "/failures");
+    insta::assert_snapshot!(lines(super::failures::draw(&visit, &super::failures::Which::default(), &failures())));
+}
+
+#[test]
+fn a_workflow_with_its_numbers() {
+    let workflow = of(
+        r#"{"name":"checkout","versions":[{"queue":"mail","version":"7","workers":[],"due":true,"unserved":true}]}"#,
+    );
+    let content = workflow::Content {
+        workflow,
+        range: Range::Hour,
+        all: of(&stats("")),
+        lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
+        failures: failures().items,
+    };
+    insta::assert_snapshot!(lines(workflow::draw(&Visit::of_test(NOW, "/workflows/checkout"), &content)));
+}
+
 #[test]
 fn the_overview() {
-    let failed: RunSummary = of(&summary("failed", r#"{"state":"ended","at":1795692610000000}"#, FAILED));
     let content = overview::Content {
         counts: counts(),
         queues: all_queues(),
         workers: all_workers(),
         workflows: Vec::new(),
         schedules: Vec::new(),
-        failed: vec![failed],
+        numbers: overview::Numbers {
+            range: Range::Hour,
+            all: of(&stats("")),
+            workflows: of(&stats(r#""workflow":"checkout","#)),
+            lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
+            failures: failures().items,
+        },
     };
     insta::assert_snapshot!(lines(overview::draw(&Visit::of_test(NOW, "/"), &content)));
 }

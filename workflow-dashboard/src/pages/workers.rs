@@ -31,13 +31,15 @@ pub(super) fn draw(visit: &Visit, workers: &[WorkerView], workflows: &[WorkflowV
         @for (workflow, version) in unserved {
             p.alert role="status" {
                 span.bad { (crate::icons::Icon::STUCK.draw()) }
-                "Runs of " b {
-                    (workflow.name)
-                }  " version " b {
-                    (version.version)
-                }  " in queue " b {
-                    (version.queue)
-                } " are due, and no live worker serves them."
+                span {
+                    "Runs of "
+                    b { (workflow.name) }
+                    " version "
+                    b { (version.version) }
+                    " in queue "
+                    b { (version.queue) }
+                    " are due, and no live worker serves them."
+                }
             }
         }
         @if workers.is_empty() {

@@ -4,25 +4,28 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use workflow_sdk::operate::{Role, VersionView, WorkflowView};
+use workflow_sdk::operate::{Role, StatsBy, StatsPage, VersionView, WorkflowView};
 
-use crate::Shared;
-use crate::facets::{self, word};
+use crate::chart::{self, Range};
+use crate::facets::{self, escaped, word};
 use crate::forms::{self, Offer};
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
 use crate::visit::Visit;
+use crate::{Shared, clock};
 
 /// `GET /workflows`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
 ) -> Result<Response, Problem> {
-    let workflows = shared.operate.workflows().await?;
-    Ok(shared.page(&visit, Page::new(Section::Workflows, draw(&visit, &workflows), "workflow workflows")).await)
+    let list = Range::Day.stats()?.by(StatsBy::Lane);
+    let (workflows, lanes) = futures::future::join(shared.operate.workflows(), shared.operate.stats(list)).await;
+    let body = draw(&visit, &workflows?, &lanes?);
+    Ok(shared.page(&visit, Page::new(Section::Workflows, body, "workflow workflows")).await)
 }
 
-pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView]) -> Markup {
+pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView], lanes: &StatsPage) -> Markup {
     if workflows.is_empty() {
         let text = "Workflows appear with the first worker that serves them, or the first run of them.";
         return html! { div.page { (empty("No workflow is known", text, Some("orders run     # your program"))) } };
@@ -35,21 +38,46 @@ pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView]) -> Markup {
                     th { "Version" }
                     th.opt { "Queue" }
                     th { "Workers" }
-                    th { "State" }
-                    th.r { "Runs" }
+                    th.opt { "State" }
+                    th.opt { "Ended in 24 h" }
+                    th.r.opt {}
+                    th.r.opt { "Failed" }
+                    th.r.opt title="Half of the runs took at most this long, from the first claim to the end" { "p50" }
+                    th.r.opt { "p95" }
+                    th.r.opt { "p99" }
+                    th.r { span.hidden { "Runs" } }
                 }
             }
             tbody {
                 @for workflow in workflows {
                     @for (index, version) in workflow.versions.iter().enumerate() {
+                        @let group = lanes.groups.iter().find(|group| {
+                            group.workflow.as_ref() == Some(&workflow.name)
+                                && group.version.as_ref() == Some(&version.version)
+                                && group.queue.as_ref() == Some(&version.queue)
+                        });
+                        @let total = group.map(|group| group.total).unwrap_or_default();
                         tr data-row=(format!("{}/{}/{}", workflow.name, version.queue, version.version)) {
-                            td.cut-off { @if index == 0 { strong dir="auto" { (workflow.name) } } }
+                            td.cut-off { @if index == 0 {
+                                @let place = format!("/workflows/{}?range=24h", escaped(&workflow.name));
+                                a.quiet href=(visit.link(&place)) {
+                                    strong dir="auto" { (workflow.name) }
+                                }
+                            } }
                             td.mono { (version.version) }
                             td.opt.dim { (version.queue) }
                             td.num { (version.workers.len()) }
-                            td { (state(version)) }
+                            td.opt { (state(version)) }
+                            td.opt { (chart::spark(lanes, &group.into_iter().collect::<Vec<_>>())) }
+                            td.r.opt.num { (clock::grouped(total.ended())) }
+                            td.r.opt.num {
+                                span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) }
+                            }
+                            td.r.opt.num.nowrap { (chart::micros(total.p50_us)) }
+                            td.r.opt.num.nowrap.dim { (chart::micros(total.p95_us)) }
+                            td.r.opt.num.nowrap.dim { (chart::micros(total.p99_us)) }
                             td.r { div.acts.end {
-                                a.btn.ghost href=(runs(visit, workflow, version)) { "Runs" }
+                                a.btn.ghost.opt href=(runs(visit, workflow, version)) { "Runs" }
                                 (start(visit, workflow, version))
                             } }
                         }
@@ -60,7 +88,8 @@ pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView]) -> Markup {
     }
 }
 
-fn runs(visit: &Visit, workflow: &WorkflowView, version: &VersionView) -> String {
+/// Returns the address of the runs of a version.
+pub(super) fn runs(visit: &Visit, workflow: &WorkflowView, version: &VersionView) -> String {
     facets::link(visit, &format!("{} {}", word("workflow", &workflow.name), word("version", &version.version)))
 }
 

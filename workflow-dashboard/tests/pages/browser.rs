@@ -44,6 +44,11 @@ impl Page {
         self
     }
 
+    /// Returns the size of the text once it is compressed, in bytes.
+    pub(crate) fn compressed(&self) -> usize {
+        compressed(self.text.as_bytes())
+    }
+
     /// Returns the first address on the page that follows this text.
     pub(crate) fn link_behind(&self, text: &str) -> String {
         let rest = self.text.split(text).nth(1).unwrap_or_else(|| panic!("no {text:?} in {}", self.text));
@@ -121,4 +126,16 @@ pub(crate) fn escaped(text: &str) -> String {
 /// Runs blocking requests beside the server.
 pub(crate) async fn beside<T: Send + 'static>(requests: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(requests).await.unwrap()
+}
+
+/// Returns the size of some bytes once `gzip` has compressed them.
+pub(crate) fn compressed(bytes: &[u8]) -> usize {
+    use std::process::{Command, Stdio};
+    let mut gzip = Command::new("gzip").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut into = gzip.stdin.take().unwrap();
+    let bytes = bytes.to_vec();
+    let writer = std::thread::spawn(move || into.write_all(&bytes).unwrap());
+    let length = gzip.wait_with_output().unwrap().stdout.len();
+    writer.join().unwrap();
+    length
 }

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod browser;
+mod bulk;
 mod hostile;
+mod large;
+mod numbers;
+mod requests;
 mod story;
 
 use workflow_sdk::prelude::*;

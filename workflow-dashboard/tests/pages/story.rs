@@ -6,8 +6,20 @@ use workflow_tests::{Database, Live, LocalWorker, until};
 use crate::browser::{Browser, beside};
 use crate::{asks, fails, greets};
 
-const PAGES: [&str; 9] =
-    ["", "/runs", "/approvals", "/workflows", "/queues", "/schedules", "/workers", "/audit", "/system"];
+pub(crate) const PAGES: [&str; 12] = [
+    "",
+    "/runs",
+    "/words",
+    "/approvals",
+    "/failures",
+    "/workflows",
+    "/queues",
+    "/schedules",
+    "/workers",
+    "/bulk",
+    "/audit",
+    "/system",
+];
 
 async fn a_person_finds_a_run_and_acts(database: Database) {
     let live = Live::new(database).await;
@@ -95,7 +107,10 @@ fn find(browser: &Browser, greeted: &str, failed: &str) {
     browser.get("/runs?cursor=nonsense").is_page(400);
     let found = listed(&greeted[24..]);
     assert_eq!((found.status, found.header("location")), (303, Some(format!("/workflows/runs/{greeted}").as_str())));
-    browser.get("/runs").shows("workflow runs list").shows("aria-pressed=\"false\"");
+    browser.get("/words?q=sta").is_page(200).shows("data-text=\"status:\"").shows("data-text=\"started:\"");
+    browser.get("/words?q=workflow:gr").shows("data-text=\"workflow:greets\"").hides("data-text=\"workflow:fails\"");
+    browser.get("/words?q=tag.").shows("data-text=\"tag.region:eu\"");
+    browser.get("/runs").shows("workflow runs list").shows("class=\"facet\"");
 }
 
 fn read(browser: &Browser, greeted: &str, failed: &str) {
@@ -108,6 +123,15 @@ fn read(browser: &Browser, greeted: &str, failed: &str) {
         .shows("Run again from here");
     browser.get(&format!("/runs/{greeted}?tab=history")).is_page(200).shows("double").shows("signal");
     browser.get(&format!("/runs/{greeted}?tab=data")).is_page(200).shows("21");
+    let signals = browser.get(&format!("/runs/{greeted}?tab=signals"));
+    signals.is_page(200).shows("greeting").shows("waits").shows("Send a signal");
+    browser.get(&format!("/runs/{greeted}?tab=family")).is_page(200).shows("The run has started no other run");
+    let run_page = browser.get(&format!("/runs/{greeted}"));
+    let closer = browser.get(&run_page.link_behind(">Fit<"));
+    closer.is_page(200).shows("aria-label=\"Earlier\"");
+    for window in ["0-1", "999999999-9999999999", "5-2", "x", "-"] {
+        browser.get(&format!("/runs/{greeted}?at={window}")).is_page(200);
+    }
     let failure = browser.get(&format!("/runs/{failed}?step=charge"));
     failure.is_page(200).shows("&lt;script&gt;alert(1)&lt;/script&gt;").shows("Retry");
     let input = browser.get(&format!("/runs/{failed}/payload?of=input"));

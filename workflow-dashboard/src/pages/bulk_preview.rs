@@ -1,0 +1,190 @@
+//! The preview of a change of many runs: their number, a sample, and the forms that order it.
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query as Parameters, State};
+use axum::response::Response;
+use futures::future::join_all;
+use maud::{Markup, html};
+use workflow_sdk::RunId;
+use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
+
+use crate::Shared;
+use crate::facets;
+use crate::forms::{self, Offer};
+use crate::frame::{Page, Section, empty};
+use crate::icons::Icon;
+use crate::problem::Problem;
+use crate::status::{self, Look};
+use crate::visit::Visit;
+
+use super::runs::now_line;
+
+/// The actions that a page offers for many runs: the name of each, its word, the sentence, and the
+/// role.
+pub(super) const ACTIONS: [(&str, &str, &str, Role); 7] = [
+    ("retry_run", "Retry", "goes on where it failed, and tries the failed step again", Role::Operator),
+    ("cancel_run", "Cancel", "is told to end, and undoes what it has compensations for", Role::Operator),
+    ("pause_run", "Pause", "waits, once its running steps have ended, until it is resumed", Role::Operator),
+    ("resume_run", "Resume", "goes on as soon as it is due", Role::Operator),
+    ("fork_run", "Run again", "stays as it is, and a new run begins with its input", Role::Operator),
+    ("terminate_run", "Terminate", "ends as canceled at once; compensations do not run", Role::Operator),
+    ("delete_run", "Delete", "is removed with its history, if it has ended", Role::Admin),
+];
+
+/// The most runs that are chosen one by one: those of one page.
+const MOST_CHOSEN: usize = 100;
+
+/// `GET /bulk/new`: the runs of the parameters `run`, or all that the query `q` finds, and what can
+/// be done with them.
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    which: Result<Parameters<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Parameters(pairs) = which.map_err(|error| super::run::refused(error.body_text()))?;
+    let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let action = ACTIONS.iter().find(|(name, ..)| Some(*name) == value("action")).map(|(name, ..)| *name);
+    let is_all = value("all").is_some();
+    let runs = if is_all { Vec::new() } else { chosen(&pairs)? };
+    let query: Query = match value("q").unwrap_or_default().parse() {
+        Ok(query) => query,
+        Err(error) => return Err(workflow_sdk::operate::OperateError::from(error).into()),
+    };
+    let which = if is_all {
+        let preview = shared.operate.bulk_preview(&query).await?;
+        Which::All { query, preview }
+    } else {
+        let reads = join_all(runs.iter().map(|run| shared.operate.run(*run))).await;
+        Which::Chosen(reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?)
+    };
+    let command = match &which {
+        Which::All { query, .. } => format!("workflow bulk {} '{query}'", verb(action)),
+        Which::Chosen(runs) => {
+            let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
+            format!("workflow runs {} {}", verb(action), ids.join(" "))
+        }
+    };
+    let mut page = Page::new(Section::Runs, draw(&visit, &which, action), command);
+    page.title = "Change many runs".to_owned();
+    page.top = Some(html! {
+        nav.crumb aria-label="Place" { a href=(visit.link("/runs")) { "Runs" } (Icon::CHEVRON.draw()) }
+        h1 { (page.title) }
+    });
+    page.live = false;
+    Ok(shared.page(&visit, page).await)
+}
+
+fn verb(action: Option<&str>) -> String {
+    action.map_or_else(|| "retry".to_owned(), |action| action.trim_end_matches("_run").to_owned())
+}
+
+fn chosen(pairs: &[(String, String)]) -> Result<Vec<RunId>, Problem> {
+    let runs = pairs.iter().filter(|(name, _)| name == "run").take(MOST_CHOSEN + 1);
+    let runs: Result<Vec<RunId>, _> = runs.map(|(_, id)| id.parse()).collect();
+    let runs = runs.map_err(|_| super::run::refused("a run has another id".into()))?;
+    if runs.len() > MOST_CHOSEN {
+        let message = format!("More than {MOST_CHOSEN} runs are chosen.");
+        return Err(Problem::bad_input(message, "Choose all runs that a search finds."));
+    }
+    Ok(runs)
+}
+
+/// The runs that a page is about.
+pub(super) enum Which {
+    Chosen(Vec<RunSummary>),
+    All { query: Query, preview: BulkPreview },
+}
+
+impl Which {
+    fn sample(&self) -> &[RunSummary] {
+        match self {
+            Self::Chosen(runs) => runs,
+            Self::All { preview, .. } => &preview.examples,
+        }
+    }
+
+    /// Returns the runs with their number, as the beginning of a sentence.
+    fn told(&self) -> String {
+        match self {
+            Self::Chosen(runs) if runs.len() == 1 => "1 run".to_owned(),
+            Self::Chosen(runs) => format!("{} runs", runs.len()),
+            Self::All { preview, .. } if preview.runs.runs == 1 && !preview.runs.at_least => "1 run".to_owned(),
+            Self::All { preview, .. } => format!("{} runs", status::count(preview.runs)),
+        }
+    }
+}
+
+pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup {
+    if which.sample().is_empty() {
+        let text = "Choose runs on their page, or change the words of the search.";
+        return html! { div.page {
+            (empty("No run is chosen", text, None))
+            p.center { a.btn href=(visit.link("/runs")) { "Runs" } }
+        } };
+    }
+    html! {
+        div.page.narrow {
+            h2.verdict { (which.told()) }
+            @if let Which::All { query, preview } = which {
+                p.sub {
+                    @if query.is_empty() { "Every run of this database." } @else {
+                        "All that match "
+                        a.quiet.mono href=(facets::link(visit, &query.to_string())) { (query) }
+                        "."
+                    }
+                    " Runs that are started later are not touched."
+                    @if let Some(until) = preview.searched_to {
+                        " Counted back to " (crate::clock::at(until, visit.now)) "; older ones are changed too."
+                    }
+                }
+            } @else { p.sub { "Those that you have chosen, one after the other." } }
+            section.card {
+                header { h2 { @if matches!(which, Which::All { .. }) { "The newest of them" } @else { "The runs" } } }
+                table { tbody { @for run in which.sample() { tr {
+                    td.cut-off { a.icon-line href=(visit.link(&format!("/runs/{}", run.id))) {
+                        (Look::of(run).icon())
+                        strong dir="auto" { (run.lane.workflow) }
+                        span.mono.faint { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
+                    } }
+                    td.cut-off.dim { (now_line(run, visit)) }
+                } } } }
+            }
+            h2.table-title { "What to do with them" }
+            div.choices { @for (name, label, sentence, role) in ACTIONS.iter().filter(|(.., role)| visit.may(*role)) {
+                details.fold open[action == Some(*name)] {
+                    summary { (*label) span.faint { " " (sentence) } }
+                    (offer(which, (name, label, sentence), *role).form(visit))
+                }
+            } }
+            @if !visit.may(Role::Operator) { p.faint { "You read, and change nothing." } }
+        }
+    }
+}
+
+fn offer(which: &Which, (name, label, sentence): (&'static str, &'static str, &str), role: Role) -> Offer {
+    let is_dangerous = matches!(name, "cancel_run" | "terminate_run" | "delete_run");
+    let told = which.told();
+    let sentence = match which {
+        Which::All { .. } => {
+            format!("{told}: each {sentence}. A worker does it in the background, and it can be stopped.")
+        }
+        Which::Chosen(_) => format!("{told}: each {sentence}."),
+    };
+    let offer = match which {
+        Which::All { query, .. } => {
+            Offer::new("start_bulk", label, role, sentence).with("q", query).with("apply", name)
+        }
+        Which::Chosen(runs) => {
+            let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
+            Offer::new("each_run", label, role, sentence).with("runs", ids.join(" ")).with("apply", name)
+        }
+    };
+    let offer = offer.with_reason();
+    let offer = if name == "fork_run" {
+        offer.fields(forms::line("Version, if it should be another one", "version", "", "as each has it"))
+    } else {
+        offer
+    };
+    if is_dangerous { offer.dangerous() } else { offer }
+}

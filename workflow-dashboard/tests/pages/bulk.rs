@@ -1,0 +1,142 @@
+//! Changes of many runs, without a script.
+
+use workflow_dashboard::{Access, Actor};
+use workflow_sdk::RunStatus;
+use workflow_sdk::operate::ListBulks;
+use workflow_tests::{Database, Live, LocalWorker, until};
+
+use crate::browser::{Browser, beside};
+use crate::{fails, greets};
+
+async fn many_runs_are_changed(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(()).register(greets).register(fails));
+    let mut runs = Vec::new();
+    for number in 0..5 {
+        runs.push(live.client.start(greets, number).key(format!("many-{number}")).await.unwrap());
+    }
+    let failed = live.client.start(fails, "x".to_owned()).await.unwrap();
+    failed.result().await.unwrap_err();
+    // A list may miss a run whose status changes while it is read.
+    until("runs that wait", async || {
+        let list = workflow_sdk::operate::ListRuns::new("status:parked".parse().ok()?);
+        let page = workflow_sdk::operate::OperateRuns::runs(&live.client, list).await.ok()?;
+        (page.items.len() == 5).then_some(())
+    })
+    .await;
+    let ids: Vec<String> = runs.iter().map(|run| run.id().to_string()).collect();
+    let failed = failed.id().to_string();
+
+    let mut browser = Browser::start(&live, Access::local()).await;
+    let (first, browser) = beside(move || {
+        browser.visit();
+        let list = browser.get("/runs?q=workflow:greets");
+        list.shows("name=\"run\"").shows("Change all that match").shows("action=\"/workflows/bulk/new\"");
+
+        // Two that are chosen, and one that has ended.
+        let chosen = format!("/bulk/new?q=&run={}&run={}&run={failed}&action=cancel_run", ids[0], ids[1]);
+        browser.get(&chosen).is_page(200).shows("3 runs").shows("many-0").hides("many-2").shows("each_run");
+        let runs = [ids[0].as_str(), &ids[1], &failed].join(" ");
+        let cancel = [("action", "each_run"), ("apply", "cancel_run"), ("runs", &runs), ("reason", "ordered twice")];
+        let done = browser.submit(&cancel);
+        assert_eq!((done.status, done.header("location")), (303, Some("/workflows/runs")), "{}", done.text);
+
+        // All that a search finds.
+        let all = browser.get("/bulk/new?q=workflow:greets+is:open&all=1&action=cancel_run");
+        all.is_page(200).shows("All that match").shows("many-4").shows("start_bulk").shows("workflow bulk cancel");
+        let query = "workflow:greets is:open";
+        let order = [("action", "start_bulk"), ("apply", "cancel_run"), ("q", query), ("reason", "a wrong <b>")];
+        let done = browser.submit(&order);
+        assert_eq!(done.status, 303, "{}", done.text);
+        let place = done.header("location").unwrap().strip_prefix("/workflows").unwrap().to_owned();
+        browser.get(&place).is_page(200).shows("run.cancel").shows("a wrong &lt;b&gt;");
+
+        for (path, status) in [
+            ("/bulk/new", 200),
+            ("/bulk/new?run=x", 400),
+            ("/bulk/new?all=1&q=status:faild", 400),
+            ("/bulk/new?run=01900000-0000-7000-8000-000000000000", 404),
+            ("/bulk/x", 400),
+            ("/bulk/01900000-0000-7000-8000-000000000000", 404),
+            ("/bulk?cursor=x", 400),
+        ] {
+            browser.get(path).is_page(status);
+        }
+        let none = [("action", "start_bulk"), ("apply", "delete_run"), ("reason", "no search")];
+        browser.submit(&none).is_page(400);
+        (place, browser)
+    })
+    .await;
+    until("the end of the operation", async || {
+        let page = live.client.operate().bulks(ListBulks::new()).await.ok()?;
+        page.items.first().is_some_and(|bulk| bulk.status.has_ended()).then_some(())
+    })
+    .await;
+    for run in &runs {
+        until("a canceled run", async || {
+            let detail = workflow_sdk::operate::OperateRuns::run(&live.client, run.id()).await.ok()?;
+            (detail.summary.status == RunStatus::Canceled).then_some(())
+        })
+        .await;
+    }
+    beside(move || {
+        browser
+            .get(&first)
+            .is_page(200)
+            .shows("Done")
+            .shows("All 3 runs are dealt with")
+            .shows("aria-label=\"100 % done\"");
+        browser.get("/bulk").is_page(200).shows("workflow:greets is:open").shows("run.cancel").shows("local");
+        browser.get("/audit?verb=run.cancel").shows("ordered twice");
+        // Stopping it once it has ended changes nothing.
+        let id = first.rsplit('/').next().unwrap().to_owned();
+        let stopped = browser.submit(&[("action", "stop_bulk"), ("bulk", &id), ("back", &first)]);
+        assert_eq!(stopped.status, 303, "{}", stopped.text);
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_are_changed_on_sqlite() {
+    many_runs_are_changed(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_are_changed_on_postgres() {
+    many_runs_are_changed(Database::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_bounds_what_is_done_to_many_runs() {
+    let live = Live::new(Database::Sqlite).await;
+    let run = live.client.start(greets, 1).await.unwrap().id().to_string();
+    let access = Access::by(async |parts| match parts.headers.get("x-user")?.to_str().ok()? {
+        "viewer" => Some(Actor::viewer("viewer")),
+        name => Some(Actor::operator(name)),
+    });
+    let browser = Browser::start(&live, access).await;
+    beside(move || {
+        let token = "0123456789abcdef0123456789abcdef";
+        let cookie = format!("workflow_token={token}");
+        let submit = |user: &str, fields: &[(&str, &str)]| {
+            let headers = [("X-User", user), ("Sec-Fetch-Site", "same-origin"), ("Cookie", cookie.as_str())];
+            browser.submit_from(&headers, token, fields)
+        };
+        browser.send("GET", "/runs", &[("X-User", "viewer")], "").is_page(200).hides("name=\"run\"");
+        let preview = browser.send("GET", &format!("/bulk/new?run={run}"), &[("X-User", "viewer")], "");
+        preview.is_page(200).hides("each_run");
+        for (user, apply) in [("viewer", "cancel_run"), ("operator", "delete_run")] {
+            for action in [("each_run", "runs", run.as_str()), ("start_bulk", "q", "is:open")] {
+                let (action, name, value) = action;
+                let refused = submit(user, &[("action", action), ("apply", apply), (name, value), ("reason", "x")]);
+                refused.is_page(403).shows("needs the role");
+            }
+        }
+    })
+    .await;
+    let runs = workflow_sdk::operate::OperateRuns::runs(&live.client, Default::default()).await.unwrap();
+    assert_eq!(runs.items[0].status, RunStatus::Pending, "nothing was changed");
+    live.sweep().await;
+}
