@@ -10,3 +10,7 @@ pub mod graph;
 mod tool;
 
 pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/flow-expressions.md")]
+struct FlowExpressions;

@@ -6,6 +6,8 @@
 mod cel;
 mod error;
 mod evaluator;
+#[cfg(test)]
+mod evaluator_tests;
 mod hint;
 mod jq;
 mod literal;

@@ -22,7 +22,7 @@ impl From<ExpressionError> for Refusal {
 }
 
 /// Name, whether it stands after a dot, and the least and most arguments.
-const FUNCTIONS: [(&str, bool, usize, usize); 68] = [
+const FUNCTIONS: [(&str, bool, usize, usize); 78] = [
     ("base64.decode", false, 1, 1),
     ("base64.encode", false, 1, 1),
     ("bool", false, 1, 1),
@@ -87,10 +87,21 @@ const FUNCTIONS: [(&str, bool, usize, usize); 68] = [
     ("unwrapOpt", true, 0, 0),
     ("upperAscii", true, 0, 0),
     ("value", true, 0, 0),
+    // Macros, for their numbers of arguments.
+    ("all", true, 2, 3),
+    ("cel.bind", false, 3, 3),
+    ("exists", true, 2, 3),
+    ("existsOne", true, 2, 3),
+    ("exists_one", true, 2, 3),
+    ("filter", true, 2, 2),
     ("has", false, 1, 1),
     ("map", true, 2, 3),
-    ("all", true, 2, 3),
-    ("exists", true, 2, 3),
+    ("optFlatMap", true, 2, 2),
+    ("optMap", true, 2, 2),
+    ("sortBy", true, 2, 2),
+    ("transformList", true, 3, 4),
+    ("transformMap", true, 3, 4),
+    ("transformMapEntry", true, 3, 4),
 ];
 
 /// Says what is wrong with a call, if that is known without its arguments.

@@ -1,7 +1,7 @@
 use std::fmt::{self, Write as _};
 
 use jaq_core::data::JustLut;
-use jaq_core::load::{Arena, Error, File, Loader};
+use jaq_core::load::{Arena, Error, File, Loader, parse};
 use jaq_core::{Ctx, Vars};
 use jaq_json::{Num, Val, read};
 
@@ -35,13 +35,23 @@ const REFUSED: [&str; 17] = [
     "get_search_list",
 ];
 
+/// Functions of jq that jaq does not have.
+const ADDED: &str = r#"
+def have_decnum: false;
+def have_literal_numbers: true;
+def trimstr($text): ltrimstr($text) | rtrimstr($text);
+def tostream: path(def r: (.[]? | r), .; r) as $p | getpath($p) | reduce path(.[]?) as $q ([$p, .]; [$p + $q]);
+def truncate_stream(stream): . as $n | null | stream | if (.[0] | length) > $n then .[0] |= .[$n:] else empty end;
+"#;
+
 /// A compiled program.
 pub(super) struct Filter(jaq_core::Filter<JustLut<Val>>);
 
 impl Filter {
     /// Compiles a program.
     pub(super) fn compile(program: &str) -> Result<Self, Answer> {
-        let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+        let added = parse(ADDED, |parser| parser.defs()).unwrap_or_default();
+        let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(added);
         let funs = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
         let arena = Arena::default();
         let file = File { code: program, path: () };
@@ -162,11 +172,16 @@ fn write_text(line: &mut String, text: &str) {
     line.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// Describes an error. The program's own message is shown, in other messages types replace values.
+/// Describes an error. Types stand for the values that jq puts into its messages.
 fn describe(error: &jaq_core::Error<Val>) -> String {
     let text = error.to_string();
+    // A message of the program itself keeps its numbers, and has no quotes around it.
     let is_own = Beginning::of(error).starts_with("Error(Val(");
-    let text = if is_own { text } else { without_values(&text) };
+    let own = if is_own { serde_json::from_str(&text).ok() } else { None };
+    let text = match own {
+        Some(serde_json::Value::String(text)) => without_values(&text, false),
+        _ => without_values(&text, true),
+    };
     text.chars().take(200).collect()
 }
 
@@ -188,8 +203,8 @@ impl fmt::Write for Beginning {
     }
 }
 
-/// Replaces the JSON values in a message by the names of their types.
-fn without_values(message: &str) -> String {
+/// Replaces the JSON values in a message by the names of their types; numbers only on request.
+fn without_values(message: &str, numbers: bool) -> String {
     let mut found = String::new();
     let mut rest = message;
     while let Some(next) = rest.chars().next() {
@@ -198,7 +213,7 @@ fn without_values(message: &str) -> String {
             '"' => Some("a text"),
             '[' => Some("a list"),
             '{' => Some("an object"),
-            '-' | '0'..='9' if starts_word => Some("a number"),
+            '-' | '0'..='9' if numbers && starts_word => Some("a number"),
             _ => None,
         };
         let Some(type_name) = type_name else {

@@ -14,7 +14,7 @@ use super::request::Request;
 /// Processor time of one evaluation. A program that waits for a loaded machine is not at fault.
 const DEADLINE: Duration = Duration::from_millis(900);
 /// The time of one evaluation on the clock.
-const LAST_DEADLINE: Duration = Duration::from_secs(10);
+const LAST_DEADLINE: Duration = Duration::from_secs(30);
 /// The time until a new process is ready: the program is loaded and linked.
 const START_DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes that a process may allocate, its own state included.

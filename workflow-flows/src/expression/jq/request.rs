@@ -17,27 +17,29 @@ pub(in super::super) struct Request {
 #[derive(Serialize)]
 struct Written<'a> {
     program: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input: Option<&'a Value>,
+    check: bool,
+    input: &'a Value,
 }
 
-/// A request as the helper reads it. Without an input the program is checked only.
+/// A request as the helper reads it.
 #[derive(Deserialize)]
 pub(super) struct Read<'a> {
     pub(super) program: String,
-    #[serde(borrow, default)]
-    pub(super) input: Option<&'a RawValue>,
+    /// Whether the program is compiled only.
+    pub(super) check: bool,
+    #[serde(borrow)]
+    pub(super) input: &'a RawValue,
 }
 
 impl Request {
     /// Describes one evaluation.
     pub(in super::super) fn new(program: &str, input: &Value) -> Result<Self, ExpressionError> {
-        Self::write(Written { program, input: Some(input) })
+        Self::write(Written { program, check: false, input })
     }
 
     /// Describes a check of the syntax.
     pub(in super::super) fn check(program: &str) -> Result<Self, ExpressionError> {
-        Self::write(Written { program, input: None })
+        Self::write(Written { program, check: true, input: &Value::Null })
     }
 
     fn write(written: Written<'_>) -> Result<Self, ExpressionError> {
