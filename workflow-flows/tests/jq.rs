@@ -1,6 +1,8 @@
 //! jq in helper processes. This program is its own helper, so it has no harness:
 //! `cargo test -p workflow-flows --test jq -- WORD` runs the tests whose names have a word in them.
 
+#![allow(clippy::unwrap_used, reason = "a test stops when it cannot continue")]
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::panic::catch_unwind;
@@ -85,7 +87,7 @@ fn programs_give_their_outputs() {
         ("def f($x): $x * 2; f(21)", json!([42])),
         ("@base64 \"\\(\"ab\")\"", json!(["YWI="])),
         ("try error(\"x\") catch .", json!(["x"])),
-        ("[[1, {\"a\": 2}] | tostream] | fromstream(.[])", json!([[1, {"a": 2}]])),
+        ("[{\"a\": 2} | tostream]", json!([[[["a"], 2], [["a"]]]])),
         ("\"xax\" | trimstr(\"x\")", json!(["a"])),
         ("reduce range(5) as $i (0; . + $i)", json!([10])),
     ] {
@@ -150,7 +152,7 @@ fn errors_name_types() {
         ("{} | keys | .[0] | ltrimstr(1) | .x", "cannot index"),
     ] {
         let error = jq(program, &json!({"a": "a-secret"})).map(|outputs| format!("{outputs:?}"));
-        let shown = error.map_or_else(|error| error.to_string(), |outputs| outputs);
+        let shown = error.unwrap_or_else(|error| error.to_string());
         assert!(!shown.contains("secret"), "{program}: {shown}");
         assert!(shown.starts_with(text) || program.starts_with("{}"), "{program}: {shown}");
     }

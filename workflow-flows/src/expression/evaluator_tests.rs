@@ -71,6 +71,20 @@ fn all_expressions_of_a_rendering_share_one_budget() {
 }
 
 #[test]
+fn the_deepest_trees_have_room_on_the_stack() {
+    let scope = Scope::new().with("input", json!({"list": [1]}));
+    let evaluator = Evaluator::new();
+    let value = |source: String| block_on(evaluator.value(&source, &scope, MissingPath::Error));
+    assert_eq!(value(["1"; 250].join(" + ")), Ok(json!(250)));
+    assert_eq!(value(format!("input.list{}", ".map(x, x)".repeat(246))), Ok(json!([1])));
+    assert_eq!(value(format!("{}1{}", "[".repeat(63), "]".repeat(63)) + ".size()"), Ok(json!(1)));
+    assert_eq!(value("true ? ".repeat(60) + "1" + &" : 2".repeat(60)), Ok(json!(1)));
+    assert!(value(format!("{}input.list{}", "input.list.map(x, ".repeat(60), ")".repeat(60))).is_ok());
+    let refused = value(["1"; 252].join(" + ")).unwrap_err().to_string();
+    assert!(refused.contains("250 operators in a row are the limit"), "{refused}");
+}
+
+#[test]
 fn columns_are_those_of_the_template() {
     let error = block_on(Evaluator::new().render(&json!("æ: {{ 1 + }}"), &guide_scope(), MissingPath::Error));
     assert_eq!(error.unwrap_err().to_string(), "expected a value, found the end (column 10)");

@@ -72,8 +72,9 @@ impl<F: FnMut(&str) -> Result<Value, ExpressionError>> Renderer<'_, F> {
                 decided => return decided,
             }
         }
+        let is_path = matches!(last.form, Form::Path(_));
         match (self.alternative(last), self.missing) {
-            (Err(ExpressionError::Missing { .. }), MissingPath::Empty) => Ok(Value::String(String::new())),
+            (Err(ExpressionError::Missing { .. }), MissingPath::Empty) if is_path => Ok(Value::String(String::new())),
             (decided, _) => decided,
         }
     }

@@ -17,10 +17,8 @@ static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 /// it returns at once.
 ///
 /// ```
-/// fn main() {
-///     workflow_flows::expression::jq_helper();
-///     // The program itself.
-/// }
+/// // The first line of main:
+/// workflow_flows::expression::jq_helper();
 /// ```
 pub fn jq_helper() {
     IS_PREPARED.store(true, Ordering::Relaxed);

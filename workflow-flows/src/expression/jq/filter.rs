@@ -37,8 +37,6 @@ const REFUSED: [&str; 17] = [
 
 /// Functions of jq that jaq does not have.
 const ADDED: &str = r#"
-def have_decnum: false;
-def have_literal_numbers: true;
 def trimstr($text): ltrimstr($text) | rtrimstr($text);
 def tostream: path(def r: (.[]? | r), .; r) as $p | getpath($p) | reduce path(.[]?) as $q ([$p, .]; [$p + $q]);
 def truncate_stream(stream): . as $n | null | stream | if (.[0] | length) > $n then .[0] |= .[$n:] else empty end;
