@@ -12,9 +12,11 @@ pub(super) const MOST_EXPRESSIONS: usize = 64;
 /// ```
 /// use workflow_flows::expression::Template;
 ///
-/// let template = Template::parse("order {{input.order.id}} of {{run.actor ?? 'unknown'}}").unwrap();
-/// let read: Vec<String> = template.references().iter().map(|read| read.path.to_string()).collect();
-/// assert_eq!(read, ["input.order.id", "run.actor"]);
+/// let text = "order {{input.order.id}} of {{run.actor ?? 'unknown'}}";
+/// let template = Template::parse(text).unwrap();
+/// let references = template.references();
+/// let paths: Vec<String> = references.iter().map(|read| read.path.to_string()).collect();
+/// assert_eq!(paths, ["input.order.id", "run.actor"]);
 /// assert!(!template.is_whole());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
