@@ -1,0 +1,94 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The kind of a tool's failure. It decides whether the step is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// The call is wrong and stays wrong: bad arguments, a schema that does not fit, a permission
+    /// that is missing. Never tried again.
+    Invalid,
+    /// The other side asks to wait.
+    RateLimited,
+    /// The other side is there and cannot serve now.
+    Unavailable,
+    /// The call took longer than it may.
+    Timeout,
+    /// The other side cannot be reached, or the connection broke.
+    Connection,
+    /// Any other failure.
+    Failed,
+}
+
+/// A failure of a [`Tool`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// The kind of the failure.
+    pub class: ErrorClass,
+    /// What failed, and what to do next. Never contains the value of a secret.
+    pub message: String,
+    /// The time to wait before the next attempt, if the other side named one.
+    pub retry_after: Option<Duration>,
+}
+
+impl ToolError {
+    /// Creates an error of this class, without a time to wait.
+    #[must_use]
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), retry_after: None }
+    }
+}
+
+/// One call of a [`Tool`]: one attempt of one step.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ToolCall {
+    /// The arguments, rendered. A secret stands in them as its value.
+    pub args: Value,
+    /// The account on whose behalf the run acts: the one that started it. Empty if none was given.
+    pub actor: String,
+    /// Identical in every attempt of this step, and in no other step.
+    pub idempotency_key: String,
+    /// The time that the attempt may take. `None`: no limit. The interpreter drops the call then.
+    pub timeout: Option<Duration>,
+}
+
+impl ToolCall {
+    /// Creates a call without a limit of its time.
+    #[must_use]
+    pub fn new(args: Value, actor: impl Into<String>, idempotency_key: impl Into<String>) -> Self {
+        Self { args, actor: actor.into(), idempotency_key: idempotency_key.into(), timeout: None }
+    }
+}
+
+/// Something that a step of a flow can call: a function of the application, an HTTP request, a
+/// program, a tool of another server.
+///
+/// # Cancel safety
+/// The interpreter drops the future of [`call`](Tool::call) at the step's timeout and when the run
+/// is told to end. What the call has begun outside must end with it or be harmless.
+#[async_trait]
+pub trait Tool: Send + Sync + 'static {
+    /// The name by which flows call it, such as `http` or `kb-server/search_nodes`.
+    fn name(&self) -> &str;
+
+    /// One sentence for people and agents that choose a tool. Default: empty.
+    fn description(&self) -> &str {
+        ""
+    }
+
+    /// The JSON Schema of the arguments. Default: `true`, which allows all.
+    fn input_schema(&self) -> Value {
+        Value::Bool(true)
+    }
+
+    /// Runs one attempt and returns its result.
+    ///
+    /// # Errors
+    /// A [`ToolError`] with the class that decides whether the step is tried again.
+    async fn call(&self, call: ToolCall) -> Result<Value, ToolError>;
+}
