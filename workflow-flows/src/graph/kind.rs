@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 /// A prompt, a model, and the schema of its answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// A named recipe. The other fields are then those of the worker, unless they are given.
@@ -113,6 +113,9 @@ pub struct Loop {
     /// What a failed item does.
     #[serde(default)]
     pub on_item_error: OnItemError,
+    /// What happens when [`Until::While`] or [`Until::Until`] has taken `max` turns.
+    #[serde(default)]
+    pub at_max: AtMax,
     /// The steps of one item or turn. They see `item` and `index`.
     pub body: Block,
 }
@@ -142,6 +145,17 @@ pub enum OnItemError {
     Collect,
     /// All items end, and the result of a failed one is null.
     Ignore,
+}
+
+/// What happens when a loop has taken all turns that it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtMax {
+    /// The step fails with F222.
+    #[default]
+    Fail,
+    /// The step ends with the result of the last turn.
+    End,
 }
 
 /// Blocks that run at once.
