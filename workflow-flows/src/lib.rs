@@ -31,3 +31,8 @@ pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
 pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};
 pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
+
+/// Compiles and runs the code on this page of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../docs/guide/flows-running.md")]
+struct RunningPage;

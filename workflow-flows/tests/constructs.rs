@@ -53,13 +53,19 @@ async fn a_condition_that_is_no_boolean_fails_with_f240() {
 async fn if_and_switch_take_one_block() {
     let choose = |default: Value| {
         steps(json!([
-            step("big", json!({ "if": {
+            step(
+                "big",
+                json!({ "if": {
                 "condition": "input.n > 10",
                 "then": { "do": [echo("yes", json!("big"))] }, "otherwise": { "do": [echo("no", json!("small"))] },
-            } })),
-            step("route", json!({ "switch": {
+            } })
+            ),
+            step(
+                "route",
+                json!({ "switch": {
                 "value": "{{input.n}}", "cases": { "5": { "do": [echo("five", json!("{{steps.big}}"))] } }, "default": default,
-            } })),
+            } })
+            ),
         ]))
     };
     assert_eq!(run(choose(Value::Null), json!({ "n": 5 })).await.unwrap(), json!("small"));
@@ -72,10 +78,13 @@ async fn if_and_switch_take_one_block() {
 
 #[tokio::test]
 async fn a_loop_runs_its_items_at_once_and_in_their_scopes() {
-    let each = step("each", json!({ "loop": {
+    let each = step(
+        "each",
+        json!({ "loop": {
         "until": { "for": "{{input}}" }, "max": 3, "concurrency": 2,
         "body": { "do": [echo("twice", json!("{{item + item}}")), echo("at", json!({ "i": "{{loops.each.index}}", "t": "{{steps.twice}}" }))] },
-    } }));
+    } }),
+    );
     let env = env().await;
     let (result, run) = finish(&env, steps(json!([each.clone()])), json!([1, 2, 3])).await;
     let result = result.unwrap();
@@ -92,10 +101,13 @@ async fn a_loop_runs_its_items_at_once_and_in_their_scopes() {
 #[tokio::test]
 async fn failed_items_end_the_loop_or_are_collected_or_ignored() {
     let each = |on: &str| {
-        steps(json!([step("each", json!({ "loop": {
+        steps(json!([step(
+            "each",
+            json!({ "loop": {
             "until": { "jq": ".input[]" }, "max": 10, "concurrency": 1, "on_item_error": on,
             "body": { "do": [with(tool("no", "fail", json!({ "message": "no {{item}}" })), json!({ "when": "item == 2" }))] },
-        } }))]))
+        } })
+        )]))
     };
     let error = run(each("fail"), json!([1, 2, 3])).await.unwrap_err();
     assert_eq!((error.code, error.step.as_str(), error.message.as_str()), (FlowCode::Tool, "no", "no 2"));
@@ -110,10 +122,13 @@ async fn loops_by_condition_take_turns_up_to_their_bound() {
     let poll = |until: Value, max: u32, at_max: &str| {
         steps(json!([
             step("zero", json!({ "set": { "n": 0 } })),
-            step("poll", json!({ "loop": {
+            step(
+                "poll",
+                json!({ "loop": {
                 "until": until, "max": max, "every": 60_000, "concurrency": 1, "at_max": at_max,
                 "body": { "do": [step("up", json!({ "set": { "n": "{{vars.n + 1}}" } }))] },
-            } })),
+            } })
+            ),
         ]))
     };
     let env = env().await;
@@ -121,8 +136,18 @@ async fn loops_by_condition_take_turns_up_to_their_bound() {
     let (result, run) = finish(&env, poll(json!({ "until": "result.n >= 3" }), 5, "fail"), json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "n": 3 }));
     assert_eq!(env.now().as_micros() - began.as_micros(), 120_000_000, "two waits between three turns");
-    run.assert_ran(["zero", "poll/0/up", "poll?", "poll/1/sleep", "poll/1/up", "poll?:1", "poll/2/sleep", "poll/2/up", "poll?:2"])
-        .await;
+    run.assert_ran([
+        "zero",
+        "poll/0/up",
+        "poll?",
+        "poll/1/sleep",
+        "poll/1/up",
+        "poll?:1",
+        "poll/2/sleep",
+        "poll/2/up",
+        "poll?:2",
+    ])
+    .await;
     let (result, _) = finish(&env, poll(json!({ "while": "vars.n < 2" }), 5, "fail"), json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "n": 2 }));
     let (result, _) = finish(&env, poll(json!({ "while": "vars.n < 9" }), 5, "fail"), json!(null)).await;
@@ -136,10 +161,13 @@ async fn loops_by_condition_take_turns_up_to_their_bound() {
 async fn a_long_loop_continues_as_new_with_its_state() {
     let flow = steps(json!([
         step("zero", json!({ "set": { "n": 0 } })),
-        step("long", json!({ "loop": {
+        step(
+            "long",
+            json!({ "loop": {
             "until": { "until": "result.n == 1500" }, "max": 2000, "concurrency": 1,
             "body": { "do": [step("up", json!({ "set": { "n": "{{vars.n + 1}}" } }))] },
-        } })),
+        } })
+        ),
         echo("end", json!({ "n": "{{steps.long.n}}", "zero": "{{steps.zero.n}}" })),
     ]));
     let env = env().await;
@@ -152,10 +180,13 @@ async fn a_long_loop_continues_as_new_with_its_state() {
 #[tokio::test]
 async fn parallel_blocks_end_by_their_mode() {
     let fan = |mode: &str, second: Value| {
-        steps(json!([step("fan", json!({ "parallel": {
+        steps(json!([step(
+            "fan",
+            json!({ "parallel": {
             "branches": [["slow", { "do": [tool("wait", "sleep", json!({ "ms": 50 }))] }], ["quick", { "do": [second] }]],
             "mode": mode,
-        } }))]))
+        } })
+        )]))
     };
     let env = env().await;
     let (result, run) = finish(&env, fan("all", echo("now", json!(1))), json!(null)).await;
@@ -166,7 +197,10 @@ async fn parallel_blocks_end_by_their_mode() {
     assert_eq!(result.unwrap_err().class, ErrorClass::Unavailable);
     let (result, _) = finish(&env, fan("settle", no.clone()), json!(null)).await;
     let settled = result.unwrap();
-    assert_eq!((&settled["slow"]["ok"]["ms"], &settled["quick"]["error"]["class"]), (&json!(50), &json!("unavailable")));
+    assert_eq!(
+        (&settled["slow"]["ok"]["ms"], &settled["quick"]["error"]["class"]),
+        (&json!(50), &json!("unavailable"))
+    );
     let (result, _) = finish(&env, fan("race", echo("now", json!(1))), json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "winner": "quick", "result": 1 }));
 }
@@ -243,9 +277,7 @@ async fn a_graph_fails_without_a_branch_and_after_too_many_visits() {
 
 #[tokio::test]
 async fn retries_follow_the_class_and_the_delays() {
-    let rule = |attempts: u32, on: Value| {
-        json!({ "retry": { "attempts": attempts, "backoff": { "delays": [30_000, 120_000] }, "on": on } })
-    };
+    let rule = |attempts: u32, on: Value| json!({ "retry": { "attempts": attempts, "backoff": { "delays": [30_000, 120_000] }, "on": on } });
     let env = env().await;
     let began = env.now();
     let flaky = with(tool("f", "flaky", json!({ "times": 2 })), rule(3, json!([])));
@@ -342,14 +374,17 @@ async fn blocks_after_the_end_do_not_change_it() {
     assert_eq!((result.unwrap_err().message.as_str(), calls.of("first"), calls.of("done")), ("first", 1, 0));
     let (result, run) = finish(&env, ends(json!([echo("ok", json!(7))])), json!(null)).await;
     assert_eq!((result.unwrap(), calls.of("done")), (json!(7), 1));
-    run.assert_ran(["ok", "done", "on_complete!"]).await;
+    run.assert_ran(["ok", "done", "bad", "on_complete!"]).await;
 }
 
 #[tokio::test]
 async fn an_approval_waits_for_a_person() {
     let gate = |further: Value| {
         let approval = json!({ "to": ["ops", "{{input.owner}}"], "title": "Ship {{input.id}}?", "show": { "id": "{{input.id}}" } });
-        steps(json!([with(step("gate", json!({ "approval": with(approval, further) })), json!({ "timeout": 3_600_000 }))]))
+        steps(json!([with(
+            step("gate", json!({ "approval": with(approval, further) })),
+            json!({ "timeout": 3_600_000 })
+        )]))
     };
     let input = json!({ "owner": "bob", "id": 7 });
     let env = env().await;
@@ -388,7 +423,10 @@ async fn an_approval_waits_for_a_person() {
 async fn a_decision_is_taken_once_among_its_options() {
     let triage = |further: Value| {
         let decision = json!({ "prompt": "Resolve {{input}}?", "options": { "resolve": "", "escalate": "" } });
-        steps(json!([with(step("triage", json!({ "decision": with(decision, further) })), json!({ "timeout": 120_000 }))]))
+        steps(json!([with(
+            step("triage", json!({ "decision": with(decision, further) })),
+            json!({ "timeout": 120_000 })
+        )]))
     };
     let env = env().await;
     let run = begin(&env, triage(json!({})), json!(1)).await;
@@ -416,7 +454,10 @@ async fn waits_end_at_their_time_or_event() {
     run.assert_ran(["nap/sleep", "morning?", "morning/sleep"]).await;
 
     let paid = with(
-        step("paid", json!({ "wait": { "event": { "name": "payment", "key": "{{input.order}}", "matches": "event.amount >= 5" } } })),
+        step(
+            "paid",
+            json!({ "wait": { "event": { "name": "payment", "key": "{{input.order}}", "matches": "event.amount >= 5" } } }),
+        ),
         json!({ "timeout": 60_000 }),
     );
     let run = begin(&env, steps(json!([paid.clone()])), json!({ "order": "o1" })).await;
@@ -433,15 +474,15 @@ async fn waits_end_at_their_time_or_event() {
 async fn flows_reach_each_other_by_events_and_signals() {
     let env = env().await;
     let wait = |matches: Value| {
-        steps(json!([step("w", json!({ "wait": { "event": { "name": "go", "key": "k{{input}}", "matches": matches } } }))]))
+        steps(json!([step(
+            "w",
+            json!({ "wait": { "event": { "name": "go", "key": "k{{input}}", "matches": matches } } })
+        )]))
     };
     let waiting = begin(&env, wait(json!(null)), json!(1)).await;
-    let asked = begin(
-        &env,
-        steps(json!([step("q", json!({ "decision": { "prompt": "?", "show": null } }))])),
-        json!(null),
-    )
-    .await;
+    let asked =
+        begin(&env, steps(json!([step("q", json!({ "decision": { "prompt": "?", "show": null } }))])), json!(null))
+            .await;
     let tell = steps(json!([
         step("all", json!({ "emit": { "event": "go", "key": "k{{input.n}}", "data": { "from": "{{run.actor}}" } } })),
         step("one", json!({ "emit": { "event": "decision:q", "to": "{{input.run}}", "data": { "choice": [1] } } })),
@@ -467,12 +508,15 @@ async fn a_flow_calls_the_newest_version_of_another_one_as_a_child() {
     let flows = store.clone();
     let (env, _) = env_with(move |calls| runtime(calls).flows(flows.clone()).build()).await;
     let call = |call: Value| steps(json!([step("sub", json!({ "flow": call }))]));
-    let (result, run) = finish(&env, call(json!({ "name": "refund", "args": { "cents": "{{input}}" } })), json!(5)).await;
+    let (result, run) =
+        finish(&env, call(json!({ "name": "refund", "args": { "cents": "{{input}}" } })), json!(5)).await;
     assert_eq!(result.unwrap(), json!("new 5 for ann"));
     run.assert_ran(["sub!", "sub/flow"]).await;
-    let (result, _) = finish(&env, call(json!({ "name": "refund", "version": "1", "args": { "cents": 6 } })), json!(5)).await;
+    let (result, _) =
+        finish(&env, call(json!({ "name": "refund", "version": "1", "args": { "cents": 6 } })), json!(5)).await;
     assert_eq!(result.unwrap(), json!("old 6 for ann"));
-    let (result, _) = finish(&env, call(json!({ "name": "refund", "detach": true, "args": { "cents": 6 } })), json!(5)).await;
+    let (result, _) =
+        finish(&env, call(json!({ "name": "refund", "detach": true, "args": { "cents": 6 } })), json!(5)).await;
     let id: workflow_sdk::RunId = result.unwrap().as_str().unwrap().parse().unwrap();
     assert_eq!(env.run::<Value>(id).finish().await.unwrap(), json!("new 6 for ann"));
     let (result, _) = finish(&env, call(json!({ "name": "refnd" })), json!(5)).await;
@@ -511,7 +555,8 @@ async fn secrets_reach_tools_and_nothing_else() {
         runtime(calls).secrets(secrets).tool("bank", leaks).build()
     })
     .await;
-    let call = |fail: bool| steps(json!([tool("pay", "bank", json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail }))]));
+    let call =
+        |fail: bool| steps(json!([tool("pay", "bank", json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail }))]));
     let (result, run) = finish(&env, call(false), json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "seen": "Bearer [secret bank]" }));
     assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
@@ -528,12 +573,14 @@ async fn a_recipe_asks_the_model_and_checks_its_answer() {
     misfit.problems.push("/: 1 is not an object".to_owned());
     let (env, _) = env_with(move |calls| {
         let answers = [Ok(ModelAnswer::new(json!({ "short": "ok" }))), Ok(misfit.clone())];
-        let mut named: Recipe = serde_json::from_value(json!({ "prompt": "Sum up {{args.text}}", "output": {} })).unwrap();
+        let mut named: Recipe =
+            serde_json::from_value(json!({ "prompt": "Sum up {{args.text}}", "output": {} })).unwrap();
         named.max_tokens = Some(5);
         runtime(calls).model(ScriptedModel::with_answers(answers)).recipe("sum", named).build()
     })
     .await;
-    let ask = |name: &str| steps(json!([step("r", json!({ "recipe": { "name": name, "args": { "text": "{{input}}" } } }))]));
+    let ask =
+        |name: &str| steps(json!([step("r", json!({ "recipe": { "name": name, "args": { "text": "{{input}}" } } }))]));
     assert_eq!(finish(&env, ask("sum"), json!("long")).await.0.unwrap(), json!({ "short": "ok" }));
     let error = finish(&env, ask("sum"), json!("long")).await.0.unwrap_err();
     assert_eq!((error.code, error.message.contains("/: 1 is not an object")), (FlowCode::Answer, true));
@@ -551,7 +598,9 @@ async fn a_handoff_tells_and_never_fails_the_run() {
         runtime(calls).tool("mail", mail).build()
     })
     .await;
-    let tell = |via: Value| steps(json!([step("tell", json!({ "handoff": { "to": "billing", "text": "see {{input}}", "via": via } }))]));
+    let tell = |via: Value| {
+        steps(json!([step("tell", json!({ "handoff": { "to": "billing", "text": "see {{input}}", "via": via } }))]))
+    };
     for via in [json!(["mail", "pigeon"]), json!([])] {
         let (result, run) = finish(&env, tell(via), json!("{{x}}")).await;
         assert_eq!(result.unwrap(), Value::Null);

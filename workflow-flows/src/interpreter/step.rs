@@ -73,12 +73,11 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
         match timeout::limited(frame, step, run_kind(frame, step)).await {
             Ok(result) => break result,
             Err(error) if ends_run(frame, &error) => return Err(error),
-            Err(error) => match next_attempt(frame, step, &error, attempt) {
+            Err(error) => match next_attempt(step, &error, attempt) {
                 Some(rule) => {
-                    let scope = frame.ctx.scope(&step.id);
-                    scope
-                        .sleep(retry::delay(rule, attempt, (frame.ctx.run_id().to_string(), &step.id, attempt)))
-                        .await?;
+                    let seed = (frame.ctx.run_id().to_string(), &step.id, attempt);
+                    let scope = frame.ctx.scope(format!("{}.again", step.id));
+                    scope.sleep(retry::delay(rule, attempt, seed)).await?;
                     attempt += 1;
                 }
                 None => return Err(error),
@@ -95,8 +94,7 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
 }
 
 /// Returns the rule if another attempt follows.
-fn next_attempt<'s>(frame: &Frame<'_>, step: &'s Step, error: &Error, attempt: u32) -> Option<&'s RetryRule> {
-    let _ = frame;
+fn next_attempt<'s>(step: &'s Step, error: &Error, attempt: u32) -> Option<&'s RetryRule> {
     let class = FlowError::of(&step.id, error).class;
     step.retry.as_ref().filter(|rule| attempt < rule.attempts && retry::retries(Some(rule), class))
 }

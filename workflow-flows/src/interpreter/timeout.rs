@@ -19,7 +19,7 @@ pub(super) async fn limited(
         _ => step.timeout,
     };
     let Some(limit) = limit else { return attempt.await };
-    let scope = frame.ctx.scope(&step.id);
+    let scope = frame.ctx.scope(format!("{}.time", step.id));
     match scope.timeout(limit, attempt).await {
         Err(error) if error.kind() == ErrorKind::Timeout && error.downcast::<FlowError>().is_none() => {
             let message = format!("it had not ended after {limit:?}");

@@ -128,9 +128,7 @@ pub async fn env() -> TestEnv<FlowRuntime> {
     env_with(|calls| runtime(calls).build()).await.0
 }
 
-pub async fn env_with(
-    build: impl Fn(&Calls) -> FlowRuntime + Send + Sync + 'static,
-) -> (TestEnv<FlowRuntime>, Calls) {
+pub async fn env_with(build: impl Fn(&Calls) -> FlowRuntime + Send + Sync + 'static) -> (TestEnv<FlowRuntime>, Calls) {
     let calls = Calls::default();
     let shared = calls.clone();
     let env = TestEnv::with_state(move || build(&shared)).register(flow).await.expect("the env begins");
