@@ -124,8 +124,8 @@ impl FlowError {
         Self::new(code, ErrorClass::Invalid, step, format!("{what}: {error}"))
     }
 
-    /// Returns the failure of a step from the error that the step gave. An error of the engine, such
-    /// as a panic of a tool, becomes a failure of this step.
+    /// Returns the failure of a step from the error that the step gave. An error of the engine,
+    /// such as a panic of a tool, becomes a failure of this step.
     #[must_use]
     pub fn of(step: &str, error: &Error) -> Self {
         error.downcast().unwrap_or_else(|| {

@@ -36,3 +36,6 @@ pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../docs/guide/flows-running.md")]
 struct RunningPage;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/flow-expressions.md")]
+struct FlowExpressions;

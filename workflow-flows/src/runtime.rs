@@ -35,7 +35,9 @@ use crate::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runtime = FlowRuntime::builder()
-///     .tool("reserve", |args: Reserve, _call: ToolCall| async move { Ok(format!("reserved {}", args.order)) })
+///     .tool("reserve", |args: Reserve, _call: ToolCall| async move {
+///         Ok(format!("reserved {}", args.order))
+///     })
 ///     .build();
 /// let client = Client::connect("sqlite::memory:").await?;
 /// let worker = Worker::new(client, runtime).register(flow);

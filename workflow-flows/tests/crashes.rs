@@ -54,7 +54,8 @@ fn fan(further: Value) -> Value {
 
 flows! {
     steps_in_order: steps(json!([echo("a", json!(1)), echo("b", json!("{{steps.a}}")), echo("c", json!(2))])), [];
-    variables: steps(json!([step("s", json!({ "set": { "n": "{{input.n + 1}}" } })), echo("a", json!("{{vars.n}}"))])), [];
+    variables: steps(json!([step("s", json!({ "set": { "n": "{{input.n + 1}}" } })), echo("a",
+        json!("{{vars.n}}"))])), [];
     a_condition: steps(json!([with(echo("a", json!(1)), json!({ "when": "input.n == 3" }))])), [];
     a_block_taken: steps(json!([step("i", json!({ "if": { "condition": "input.n > 1", "then": twice() } }))])), [];
     a_case: steps(json!([step("w", json!({ "switch": { "value": "{{input.n}}", "cases": { "3": twice() } } }))])), [];
@@ -64,17 +65,20 @@ flows! {
         with(tool("no", "fail", json!({})), json!({ "when": "item == 2" })), echo("x", json!("{{item}}"))
     ] } }))])), [];
     turns: steps(json!([step("t", json!({ "loop": {
-        "until": { "until": "index == 2" }, "max": 3, "every": 1_000, "concurrency": 1, "at_max": "end", "body": twice(),
+        "until": { "until": "index == 2" }, "max": 3, "every": 1_000, "concurrency": 1, "at_max": "stop",
+            "body": twice(),
     } }))])), [];
     all_branches: steps(json!([fan(json!({}))])), [];
     branches_that_settle: steps(json!([fan(json!({ "mode": "settle", "concurrency": 1 }))])), [];
     a_dag: flow_with(json!({ "dag": { "steps": [
-        echo("a", json!(1)), echo("b", json!(2)), with(echo("c", json!("{{steps.a + steps.b}}")), json!({ "needs": ["a", "b"] })),
+        echo("a", json!(1)), echo("b", json!(2)), with(echo("c", json!("{{steps.a + steps.b}}")),
+            json!({ "needs": ["a", "b"] })),
     ] } }), json!({})), [];
     a_cycle: graph(json!([
         next(step("zero", json!({ "set": { "n": 0 } })), json!({ "goto": "up" })),
         next(step("up", json!({ "set": { "n": "{{vars.n + 1}}" } })), json!({ "goto": "call" })),
-        next(echo("call", json!("{{vars.n}}")), json!({ "branch": { "cases": [["result < 3", "up"]], "otherwise": "end" } })),
+        next(echo("call", json!("{{vars.n}}")), json!({ "branch": { "cases": [["result < 3", "up"]],
+            "otherwise": "end" } })),
         next(echo("end", json!("{{steps.call}}")), json!("done")),
     ])), [];
     a_join: graph(json!([

@@ -243,7 +243,8 @@ enum Shape {
 
 fn shapes() -> impl Strategy<Value = Vec<Shape>> {
     let leaf = prop_oneof![
-        6 => any::<u8>().prop_map(Shape::Echo), 1 => any::<u8>().prop_map(Shape::Fail), 2 => any::<u8>().prop_map(Shape::Set),
+        6 => any::<u8>().prop_map(Shape::Echo), 1 => any::<u8>().prop_map(Shape::Fail),
+            2 => any::<u8>().prop_map(Shape::Set),
     ];
     let shape = leaf.prop_recursive(3, 24, 4, |inner| {
         let block = proptest::collection::vec(inner.clone(), 1..4);
@@ -313,7 +314,8 @@ impl Numbered {
             Shape::Until(turns, body) => step(
                 &id,
                 json!({ "loop": {
-                "until": { "until": "input.n == 1000" }, "max": turns, "concurrency": 1, "at_max": "end", "body": self.block(body),
+                "until": { "until": "input.n == 1000" }, "max": turns, "concurrency": 1, "at_max": "stop",
+                    "body": self.block(body),
             } }),
             ),
             Shape::Parallel(settles, branches) => {

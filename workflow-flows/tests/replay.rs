@@ -1,5 +1,5 @@
 //! A replay of a flow evaluates nothing: each construct runs once, and its stored history replays
-//! with an evaluator that panics. The histories stand in files, so a later release replays them too.
+//! with an evaluator that panics. The histories stand in files, so a later release replays them.
 
 mod common;
 
@@ -109,7 +109,8 @@ fn constructs() -> Vec<(&'static str, Flow)> {
         (
             "on_error",
             flow_with(
-                json!({ "do": [with(tool("a", "fail", json!({})), json!({ "on_error": { "do": { "do": [echo("b", json!("{{error.message}}"))] } } }))] }),
+                json!({ "do": [with(tool("a", "fail", json!({})), json!({ "on_error": { "do": { "do": [echo("b",
+                    json!("{{error.message}}"))] } } }))] }),
                 json!({ "on_complete": { "do": [echo("c", json!("{{steps.a}}"))] }, "output": "{{result}}" }),
             ),
         ),

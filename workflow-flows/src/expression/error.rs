@@ -5,7 +5,7 @@ pub enum ExpressionError {
     /// The text is no expression.
     #[error("{message} (column {column})")]
     Syntax {
-        /// What is wrong, and what would be right.
+        /// The fault, and the remedy.
         message: String,
         /// The column in the expression's text, from 1.
         column: usize,
@@ -24,4 +24,22 @@ pub enum ExpressionError {
     /// The evaluation took more than it may: F241.
     #[error("{0}")]
     Budget(String),
+}
+
+impl ExpressionError {
+    /// Moves the column of a syntax error, for an expression that stands in a longer text.
+    ///
+    /// ```
+    /// use workflow_flows::expression::Expression;
+    ///
+    /// let error = Expression::compile("").unwrap_err().moved(20);
+    /// assert_eq!(error.to_string(), "an expression is missing here (column 21)");
+    /// ```
+    #[must_use]
+    pub fn moved(self, columns: usize) -> Self {
+        match self {
+            Self::Syntax { message, column } => Self::Syntax { message, column: column + columns },
+            other => other,
+        }
+    }
 }

@@ -1,17 +1,74 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::{ExpressionError, Path, Scope};
+use super::cel::{Bounds, Meter};
+use super::jq::{self, HelperSource};
+use super::pool::Pool;
+use super::programs::Programs;
+use super::render::{MOST_RENDERED_BYTES, Renderer};
+use super::{Expression, ExpressionError, Scope};
 use crate::graph::MissingPath;
 
 /// Runs expressions with bounds. One per process; a clone shares its threads and its cache.
-#[derive(Debug, Clone, Default)]
-pub struct Evaluator {}
+///
+/// Paths are evaluated where they are asked for. CEL runs on threads of the evaluator, jq in helper
+/// processes, so no expression holds up a thread of tokio.
+///
+/// ```
+/// use serde_json::json;
+/// use workflow_flows::expression::{Evaluator, Scope};
+/// use workflow_flows::graph::MissingPath;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let evaluator = Evaluator::new();
+/// let scope = Scope::new().with("input", json!({"id": "o-7", "total": 120}));
+/// let template = json!({"order": "{{input.id}}", "large": "{{input.total > 100}}"});
+/// let rendered = evaluator.render(&template, &scope, MissingPath::Error).await?;
+/// assert_eq!(rendered, json!({"order": "o-7", "large": true}));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Evaluator {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    threads: Pool<()>,
+    programs: Arc<Programs>,
+    helpers: Pool<jq::Place>,
+    source: HelperSource,
+}
+
+/// Settings of an [`Evaluator`].
+#[derive(Debug, Clone)]
+pub struct EvaluatorBuilder {
+    threads: usize,
+    helpers: usize,
+    source: HelperSource,
+}
+
+impl Default for Evaluator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Evaluator {
     /// Creates an evaluator with the default bounds.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::builder().build()
+    }
+
+    /// Begins an evaluator with other settings.
+    #[must_use]
+    pub fn builder() -> EvaluatorBuilder {
+        EvaluatorBuilder { threads: 2, helpers: 2, source: HelperSource::ThisProgram }
     }
 
     /// Renders a template: each string of the value, at any depth, may contain `{{ }}`.
@@ -27,16 +84,21 @@ impl Evaluator {
         scope: &Scope,
         missing: MissingPath,
     ) -> Result<Value, ExpressionError> {
-        match template {
-            Value::String(text) => match text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) {
-                Some(inner) => self.value(inner, scope, missing).await,
-                None => Ok(template.clone()),
-            },
-            _ => Ok(template.clone()),
+        let mut has_cel = false;
+        let rendered = renderer(scope, missing, |_: &str| mark(&mut has_cel)).render(template);
+        if !has_cel {
+            return rendered;
         }
+        let (template, scope, programs) = (template.clone(), scope.clone(), Arc::clone(&self.shared.programs));
+        let job = move |(): &mut ()| {
+            let mut meter = Meter::new(Bounds::default());
+            let cel = |source: &str| programs.get(source)?.evaluate(&scope, &mut meter);
+            renderer(&scope, missing, cel).render(&template)
+        };
+        self.shared.threads.run(job).await
     }
 
-    /// Evaluates one expression: a path, or CEL.
+    /// Evaluates one expression: a path, or CEL. `{{ }}` around the whole is left out.
     ///
     /// # Errors
     /// An [`ExpressionError`].
@@ -44,23 +106,99 @@ impl Evaluator {
     /// # Cancel safety
     /// That of [`render`](Self::render).
     pub async fn value(&self, source: &str, scope: &Scope, missing: MissingPath) -> Result<Value, ExpressionError> {
-        let path = Path::parse(source)
-            .ok_or_else(|| ExpressionError::Syntax { message: "not a path".to_owned(), column: 1 })?;
-        match (path.resolve(scope), missing) {
-            (Err(ExpressionError::Missing { .. }), MissingPath::Empty) => Ok(Value::String(String::new())),
-            (found, _) => found.cloned(),
+        let expression = Expression::split(source)?;
+        let mut has_cel = false;
+        let found = renderer(scope, missing, |_: &str| mark(&mut has_cel)).expression(&expression);
+        if !has_cel {
+            return found;
         }
+        let (scope, programs) = (scope.clone(), Arc::clone(&self.shared.programs));
+        let job = move |(): &mut ()| {
+            let mut meter = Meter::new(Bounds::default());
+            let cel = |source: &str| programs.get(source)?.evaluate(&scope, &mut meter);
+            renderer(&scope, missing, cel).expression(&expression)
+        };
+        self.shared.threads.run(job).await
     }
 
-    /// Runs a jq program on one input and returns its outputs.
+    /// Runs a jq program on one input and returns its outputs, at most 1,000.
     ///
     /// # Errors
-    /// An [`ExpressionError`].
+    /// An [`ExpressionError`]. [`ExpressionError::Failed`] also if this program cannot start helper
+    /// processes: see [`jq_helper`](super::jq_helper).
     ///
     /// # Cancel safety
     /// That of [`render`](Self::render).
     pub async fn jq(&self, program: &str, input: &Value) -> Result<Vec<Value>, ExpressionError> {
-        let _ = (program, input);
-        Err(ExpressionError::Failed("jq is not available".to_owned()))
+        let request = jq::Request::new(program, input)?;
+        let source = self.shared.source.clone();
+        self.shared.helpers.run(move |place: &mut jq::Place| place.ask(&source, &request)).await
     }
+
+    /// Checks the syntax of a jq program.
+    ///
+    /// # Errors
+    /// [`ExpressionError::Syntax`] with the column, or that of [`jq`](Self::jq).
+    ///
+    /// # Cancel safety
+    /// That of [`render`](Self::render).
+    pub async fn check_jq(&self, program: &str) -> Result<(), ExpressionError> {
+        let request = jq::Request::check(program)?;
+        let source = self.shared.source.clone();
+        self.shared.helpers.run(move |place: &mut jq::Place| place.ask(&source, &request)).await.map(drop)
+    }
+
+    /// Returns whether jq programs can run: whether a helper process can be started.
+    ///
+    /// # Errors
+    /// [`ExpressionError::Failed`] with the reason.
+    pub fn has_jq(&self) -> Result<(), ExpressionError> {
+        self.shared.source.command().map(drop)
+    }
+}
+
+impl EvaluatorBuilder {
+    /// Sets the number of threads for CEL. Default: 2. At least 1.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Sets the number of helper processes for jq. Default: 2. At least 1.
+    #[must_use]
+    pub fn helpers(mut self, helpers: usize) -> Self {
+        self.helpers = helpers.max(1);
+        self
+    }
+
+    /// Sets the program of the helper processes. Its `main` begins with
+    /// [`jq_helper`](super::jq_helper). Default: this program.
+    #[must_use]
+    pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
+        self.source = HelperSource::Program(program.into());
+        self
+    }
+
+    /// Creates the evaluator. Nothing is started before it is needed.
+    #[must_use]
+    pub fn build(self) -> Evaluator {
+        let shared = Shared {
+            threads: Pool::new("flow-cel", self.threads),
+            programs: Arc::default(),
+            helpers: Pool::new("flow-jq", self.helpers),
+            source: self.source,
+        };
+        Evaluator { shared: Arc::new(shared) }
+    }
+}
+
+fn renderer<F>(scope: &Scope, missing: MissingPath, cel: F) -> Renderer<'_, F> {
+    Renderer { scope, missing, cel, room: MOST_RENDERED_BYTES }
+}
+
+/// Notes that an expression is CEL, which ends the attempt without a thread.
+fn mark(has_cel: &mut bool) -> Result<Value, ExpressionError> {
+    *has_cel = true;
+    Err(ExpressionError::Budget("CEL needs a thread".to_owned()))
 }

@@ -105,6 +105,9 @@ pub struct Loop {
     pub until: Until,
     /// The bound of items or turns.
     pub max: u32,
+    /// What happens at the bound.
+    #[serde(default)]
+    pub at_max: AtMax,
     /// The wait between two turns of [`Until::While`] and [`Until::Until`].
     #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
@@ -113,11 +116,19 @@ pub struct Loop {
     /// What a failed item does.
     #[serde(default)]
     pub on_item_error: OnItemError,
-    /// What happens when [`Until::While`] or [`Until::Until`] has taken `max` turns.
-    #[serde(default)]
-    pub at_max: AtMax,
     /// The steps of one item or turn. They see `item` and `index`.
     pub body: Block,
+}
+
+/// What happens when a loop has more items or turns than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtMax {
+    /// The loop fails.
+    #[default]
+    Fail,
+    /// The loop ends, and further items are ignored, as in the dialect `opcode`.
+    Stop,
 }
 
 /// How long a loop goes on.
@@ -145,17 +156,6 @@ pub enum OnItemError {
     Collect,
     /// All items end, and the result of a failed one is null.
     Ignore,
-}
-
-/// What happens when a loop has taken all turns that it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AtMax {
-    /// The step fails with F222.
-    #[default]
-    Fail,
-    /// The step ends with the result of the last turn.
-    End,
 }
 
 /// Blocks that run at once.

@@ -61,8 +61,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Evaluates a condition as the step of decisions of this step. `result` and `event` are further
-    /// roots.
+    /// Evaluates a condition as the step of decisions of this step. `result` and `event` are
+    /// further roots.
     pub(super) async fn decide(
         &self,
         step: &str,

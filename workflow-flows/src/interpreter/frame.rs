@@ -73,6 +73,14 @@ impl Results {
         Self { own: Mutex::new(own), around: None }
     }
 
+    fn set(&self, name: &str, value: &Arc<Value>) {
+        lock(&self.own).insert(name.to_owned(), Arc::clone(value));
+    }
+
+    fn outermost(&self) -> &Self {
+        self.around.as_deref().map_or(self, Self::outermost)
+    }
+
     /// Returns the results that these expressions mention, as one object.
     fn select(&self, mentions: &Mentions) -> Map<String, Value> {
         let mut selected = self.around.as_ref().map_or_else(Map::new, |around| around.select(mentions));
@@ -157,11 +165,17 @@ impl<'a> Frame<'a> {
         self.ctx.state()
     }
 
-    /// Sets the result of a step, under its id and its further names.
+    /// Sets the result of a step, under its id and its further names. A name with the loop's index
+    /// is seen after the loop, too.
     pub(super) fn set(&self, step: &Step, value: &Arc<Value>) {
-        let mut own = lock(&self.results.own);
-        for name in step.aliases.iter().chain([&step.id]) {
-            own.insert(name.clone(), Arc::clone(value));
+        self.results.set(&step.id, value);
+        for name in &step.aliases {
+            match (&self.item, name.contains("{index}")) {
+                (Some((_, index)), true) => {
+                    self.results.outermost().set(&name.replace("{index}", &index.to_string()), value);
+                }
+                _ => self.results.set(name, value),
+            }
         }
     }
 

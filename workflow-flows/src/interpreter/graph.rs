@@ -120,7 +120,7 @@ impl Graph<'_> {
     }
 }
 
-/// Decides where a graph goes on. The decision names its condition, for people who read the history.
+/// Decides where a graph goes on. The decision names its condition, for readers of the history.
 async fn branch(
     frame: &Frame<'_>,
     step: &Step,

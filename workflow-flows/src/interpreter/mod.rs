@@ -9,7 +9,7 @@
 //! | the answer of an approval | `id` |
 //! | a sleep, an event, a child, an emission | `id/..` |
 //! | `output` of a step without a body of its own | `id=` |
-//! | the delay before another attempt, the timeout of a block | `id.again/sleep`, `id.time/timeout` |
+//! | the delay before an attempt, the timeout of a block | `id.again/sleep`, `id.time/timeout` |
 //! | `undo` | `id~` |
 //! | steps of a branch, of an item or of a turn | `id/branch/..`, `id/3/..` |
 

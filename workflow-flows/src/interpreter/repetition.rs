@@ -40,7 +40,10 @@ pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop) 
     }
 }
 
-async fn run_items(frame: &Frame<'_>, step: &Step, repetition: &Loop, items: Vec<Value>) -> Result<Value> {
+async fn run_items(frame: &Frame<'_>, step: &Step, repetition: &Loop, mut items: Vec<Value>) -> Result<Value> {
+    if repetition.at_max == AtMax::Stop {
+        items.truncate(repetition.max as usize);
+    }
     if items.len() > repetition.max as usize {
         let message =
             format!("{} items, and {} is the loop's max; take fewer, or allow more", items.len(), repetition.max);
@@ -109,7 +112,7 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
 }
 
 fn at_max(step: &Step, repetition: &Loop, last: Arc<Value>) -> Result<Value> {
-    if repetition.at_max == AtMax::End {
+    if repetition.at_max == AtMax::Stop {
         return Ok(Arc::unwrap_or_clone(last));
     }
     let message = format!("it took {} turns, which is the loop's max; end it earlier, or allow more", repetition.max);

@@ -29,7 +29,7 @@ pub(super) async fn run(ctx: &Ctx<FlowRuntime>, start: FlowStart) -> Result<Valu
             Ok(output)
         }
         Err(error) => {
-            // A run that was canceled has only its compensations. One whose time is over has failed.
+            // A run that was canceled has only its compensations. If its time is over, it failed.
             let has_failed = error.next_input().is_none() && error.kind() != ErrorKind::Canceled;
             if let Some(block) = flow.on_error.as_ref().filter(|_| has_failed) {
                 let seen = FlowError::of("", &error).to_value();

@@ -65,8 +65,8 @@ pub struct Deployed {
     pub is_new: bool,
 }
 
-/// The deployed versions of flows: a table that is only added to, in the database of the runs or in
-/// another one. A clone shares the connections.
+/// The deployed versions of flows: a table that is only added to, in the database of the runs or
+/// in another one. A clone shares the connections.
 ///
 /// No run needs it: a run carries its whole flow from its start on.
 #[derive(Clone)]

@@ -1,0 +1,74 @@
+use super::super::ExpressionError;
+
+/// The fuel and memory that an evaluation may still take. Its errors end the evaluation: nothing
+/// absorbs them.
+///
+/// It has no clock, so an expression that fits its budget does so on each machine.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    fuel: u64,
+    /// Bytes that may still be allocated. Nothing is given back, so this bounds what lives.
+    memory: usize,
+}
+
+/// Bounds of one evaluation, or of all expressions of one rendering together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) fuel: u64,
+    pub(crate) memory: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { fuel: 1_000_000, memory: 32 << 20 }
+    }
+}
+
+/// Bytes that are read for one unit of fuel.
+const TICK_BYTES: usize = 32;
+
+impl Meter {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self { fuel: bounds.fuel, memory: bounds.memory }
+    }
+
+    /// Takes one unit of fuel.
+    pub(super) fn tick(&mut self) -> Result<(), ExpressionError> {
+        self.charge(1)
+    }
+
+    /// Takes fuel.
+    pub(super) fn charge(&mut self, fuel: u64) -> Result<(), ExpressionError> {
+        self.fuel = match self.fuel.checked_sub(fuel) {
+            Some(left) => left,
+            None => {
+                self.fuel = 0;
+                return Err(ExpressionError::Budget("the expression takes too many steps".to_owned()));
+            }
+        };
+        Ok(())
+    }
+
+    /// Takes the fuel for reading bytes.
+    pub(super) fn charge_bytes(&mut self, bytes: usize) -> Result<(), ExpressionError> {
+        self.charge((bytes / TICK_BYTES) as u64)
+    }
+
+    /// Takes the fuel and the memory of a list of items.
+    pub(super) fn charge_items(&mut self, items: usize) -> Result<(), ExpressionError> {
+        self.allocate(items.saturating_mul(ITEM_BYTES))?;
+        self.charge((items / 4) as u64)
+    }
+
+    /// Takes memory, before it is allocated, and the fuel for filling it.
+    pub(super) fn allocate(&mut self, bytes: usize) -> Result<(), ExpressionError> {
+        self.memory = self.memory.checked_sub(bytes).ok_or_else(|| {
+            self.fuel = 0;
+            ExpressionError::Budget("the expression takes too much memory".to_owned())
+        })?;
+        self.charge_bytes(bytes)
+    }
+}
+
+/// Bytes of a value in a list.
+const ITEM_BYTES: usize = size_of::<super::value::CelValue<'static>>();

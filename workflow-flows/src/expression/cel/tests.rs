@@ -1,0 +1,363 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::{ExpressionError, Scope};
+use super::{Bounds, Meter, parse};
+
+fn evaluate(source: &str, scope: &Scope) -> Result<Value, ExpressionError> {
+    parse(source)?.evaluate(scope, &mut Meter::new(Bounds::default()))
+}
+
+fn scope() -> Scope {
+    Scope::new()
+        .with(
+            "input",
+            json!({"n": 7, "half": 0.5, "largest": i64::MAX, "text": "æ🐱", "list": [3, 1, 2], "none": null}),
+        )
+        .with("steps", json!({"fetch-all": {"code": 200}, "b": {"items": [{"price": 10}, {"price": 60.5}]}}))
+        .with("item", json!({"name": "first"}))
+}
+
+#[test]
+fn documents_are_read_as_they_are() {
+    for (source, expected) in [
+        ("steps['fetch-all'].code == 200 && input.n > 5", json!(true)),
+        ("input.largest", json!(i64::MAX)),
+        ("input.largest - 1 == 9223372036854775806", json!(true)),
+        ("type(input.n) == int && type(input.half) == double", json!(true)),
+        ("input.n * input.half", json!(3.5)),
+        ("input.n / 2", json!(3)),
+        ("size(input.text) + input.text.size()", json!(4)),
+        ("input.text.reverse()", json!("🐱æ")),
+        ("input.text.indexOf('🐱')", json!(1)),
+        ("input.list.sort()", json!([1, 2, 3])),
+        ("input.list.map(x, x * 2).filter(x, x > 2)", json!([6, 4])),
+        ("steps.b.items.filter(i, i.price > 50).map(i, i.price)", json!([60.5])),
+        ("steps.b.items.exists(i, i.price == 10)", json!(true)),
+        ("steps == steps && steps.b in [steps.b]", json!(true)),
+        ("size(steps)", json!(2)),
+        ("has(input.n) && !has(input.gone)", json!(true)),
+        ("input.?gone.orValue('none')", json!("none")),
+        ("input.?n.orValue(0) + 1", json!(8)),
+        ("input.?a.b.c.hasValue()", json!(false)),
+        ("input[?'n'].optMap(n, n + 1).value()", json!(8)),
+        ("[?input.?gone, ?input.?n]", json!([7])),
+        ("{'a': input.n, ?'b': input.?gone}", json!({"a": 7})),
+        ("loop.item.name + iter.item.name + inputs.text", json!("firstfirstæ🐱")),
+        ("input.none == null ? 'no' : 'yes'", json!("no")),
+        ("'%s of %d: %.2f'.format([input.text, input.n, input.half])", json!("æ🐱 of 7: 0.50")),
+        ("input.list.sortBy(x, -x)", json!([3, 2, 1])),
+        ("'a,b'.split(',').join('-')", json!("a-b")),
+        ("math.greatest(input.list)", json!(3)),
+        ("lists.range(3)", json!([0, 1, 2])),
+        ("cel.bind(x, input.n, x * x)", json!(49)),
+        ("'2026-11-26'.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}$')", json!(true)),
+        ("// a remark\n 1 + 1", json!(2)),
+        ("b'ab'", json!("YWI=")),
+    ] {
+        assert_eq!(evaluate(source, &scope()).as_ref(), Ok(&expected), "{source}");
+    }
+}
+
+#[test]
+fn errors_name_types_and_columns_but_no_values() {
+    for (source, text) in [
+        ("input.text + input.n", "`+` cannot take string and int (column 12)"),
+        ("input.list.map(x, x + 'a')", "`+` cannot take int and string (column 21)"),
+        ("steps.c.items", "steps.c does not exist; did you mean \"b\"?"),
+        ("stepz.b == 1", "stepz does not exist; did you mean \"steps\"?"),
+        ("input.list[9] == 1", "the item at column 11 does not exist; the list has 3 items"),
+        ("input.n.x == 1", ".x needs a map, not int (column 8)"),
+        ("int(input.text)", "`int` cannot take (string): the value does not fit (column 1)"),
+        ("input.largest + 1", "`+` leaves the range of int (column 15)"),
+        ("input.n / 0", "`/` by zero (column 9)"),
+        ("input.n ? 1 : 2", "`?` needs a bool, not int (column 9)"),
+        ("input.n && true", "`&&` needs bools, not int (column 1)"),
+        ("0.0 / 0.0", "the result has a number that is not finite; JSON has none"),
+    ] {
+        assert_eq!(evaluate(source, &scope()).unwrap_err().to_string(), text, "{source}");
+    }
+    let large = Scope::new().with("input", json!({"n": u64::MAX}));
+    assert_eq!(evaluate("input.n", &large).unwrap_err().to_string(), "an integer is above 2^63 - 1");
+}
+
+#[test]
+fn syntax_errors_have_a_column_and_a_remedy() {
+    for (source, text) in [
+        ("a &&", "expected a value, found the end (column 5)"),
+        ("æ = 1", "'æ' cannot stand here (column 1)"),
+        ("a = 1", "`=` is no operator; `==` compares (column 3)"),
+        ("a & b", "`&` is no operator; `&&` means and (column 3)"),
+        ("a.filter(x > 1)", "`filter` takes 2 arguments, not 1 (column 2)"),
+        ("sise(a)", "there is no function `sise`; did you mean `size`? (column 1)"),
+        ("a.startsWith()", "`startsWith` takes 1 arguments, not 0 (column 2)"),
+        ("trim(a)", "`trim` stands after its value: value.trim(..) (column 1)"),
+        ("'æ' + 'b", "the text that begins here has no end (column 7)"),
+        ("now()", "there is no function `now` (column 1)"),
+        ("a.map(1, 2)", "`map` needs a name for the item first: list.map(item, ..) (column 2)"),
+        ("Message{a: 1}", "messages are not available; write a map: {'name': value} (column 8)"),
+        ("while", "\"while\" is a reserved word (column 1)"),
+        ("1 2", "expected an operator or the end, found a number (column 3)"),
+        ("9223372036854775808", "the number is too large (column 1)"),
+    ] {
+        let error = parse(source).map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), text, "{source}");
+    }
+}
+
+#[test]
+fn references_are_the_paths_of_the_source() {
+    let read = |source: &str| -> Vec<(String, usize, bool)> {
+        let references = parse(source).unwrap().references;
+        references.iter().map(|read| (read.path.to_string(), read.column, read.optional)).collect()
+    };
+    let owned = |path: &str, column, optional| (path.to_owned(), column, optional);
+    assert_eq!(
+        read("steps['a-b'].x[0] + inputs.n > has(vars.y) || input.?z.orValue(1)"),
+        [
+            owned("steps.a-b.x[0]", 1, false),
+            owned("input.n", 21, false),
+            owned("vars.y", 36, true),
+            owned("input.z", 47, true),
+        ]
+    );
+    assert_eq!(
+        read("input.list.map(x, x + steps[vars.name].y)"),
+        [owned("input.list", 1, false), owned("steps", 23, false), owned("vars.name", 29, false)]
+    );
+    assert_eq!(read("loop.index + type(1) == int"), [owned("index", 1, false)]);
+}
+
+/// Returns the processor time of this thread. The wall clock of a loaded machine proves nothing.
+fn processor_millis() -> u64 {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    statistics.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0) / 1_000_000
+}
+
+/// Programs that would take long, much memory or a deep stack without bounds.
+#[test]
+fn hostile_programs_are_refused_or_end() {
+    let list: Vec<u32> = (0..2000).collect();
+    let scope = Scope::new().with("big", json!(list)).with("text", json!("a".repeat(200_000)));
+    let nest = |open: &str, close: &str, count: usize| format!("{}1{}", open.repeat(count), close.repeat(count));
+    let programs = [
+        "big.all(a, big.all(b, big.all(c, big.all(d, true))))".to_owned(),
+        "big.exists(a, big.exists(b, big.exists(c, false))) || true".to_owned(),
+        "big.exists_one(a, big.exists_one(b, big.exists_one(c, true)))".to_owned(),
+        "big.map(a, big.map(b, big.map(c, big)))".to_owned(),
+        "big.map(a, big.map(b, big + big))".to_owned(),
+        "big.filter(a, big.filter(b, big.filter(c, false) == []) == [])".to_owned(),
+        "big.map(a, string(a) + text)".to_owned(),
+        "big.map(a, big) == big.map(a, big)".to_owned(),
+        "big.map(a, big).map(b, b == big) == []".to_owned(),
+        "big.exists(a, a in big.map(b, b + 1000000))".to_owned(),
+        "lists.range(1000000000)".to_owned(),
+        "lists.range(30000).distinct()".to_owned(),
+        "lists.range(9223372036854775807).sort()".to_owned(),
+        "text.replace('', text)".to_owned(),
+        "text.replace('a', text)".to_owned(),
+        "text.split('').map(a, text.split(''))".to_owned(),
+        "big.map(a, text).join(text)".to_owned(),
+        "big.all(a, text.matches('(a*)*b'))".to_owned(),
+        "text.matches('(((a{30}){30}){30})')".to_owned(),
+        "big.all(a, text.indexOf('aaaaaaaaaaaaaaaaaaaaab') == -1)".to_owned(),
+        "big.map(a, text.reverse())".to_owned(),
+        "big.map(a, '%s'.format([text]))".to_owned(),
+        "big.map(a, bytes(text))".to_owned(),
+        "big.transformMap(i, v, big.transformMap(j, w, big))".to_owned(),
+        "big.sortBy(a, big.sortBy(b, big.map(c, 1) == []) == [])".to_owned(),
+        "cel.bind(a, [big, big], cel.bind(b, [a, a], cel.bind(c, [b, b], cel.bind(d, [c, c], [d, d, d, d]))))"
+            .to_owned(),
+        "'%.999999999f'.format([1.0])".to_owned(),
+        nest("(", ")", 2000),
+        nest("[", "]", 2000),
+        nest("{'a':", "}", 800),
+        nest("size(", ")", 800),
+        "!".repeat(4000) + "true",
+        "-".repeat(4000) + "big[0]",
+        ["1"; 2000].join("+"),
+        ["true"; 800].join("&&"),
+        "a.".repeat(2000) + "a",
+        "true?".repeat(800) + "1",
+        "big".to_owned() + &".map(x, x)".repeat(400),
+    ];
+    for source in &programs {
+        let begun = processor_millis();
+        let found = evaluate(source, &scope);
+        let shown: String = source.chars().take(60).collect();
+        let taken = processor_millis() - begun;
+        assert!(taken < 1000, "{shown} took {taken} ms");
+        if let Ok(value) = &found {
+            assert!(value.to_string().len() < 1 << 21, "{shown} gave much");
+        }
+        if let Err(ExpressionError::Failed(message)) = &found {
+            assert!(!message.contains("bug"), "{shown}: {message}");
+        }
+    }
+    for source in programs.iter().take(17) {
+        let found = evaluate(source, &scope);
+        assert!(matches!(found, Err(ExpressionError::Budget(_))), "{source}: {found:?}");
+    }
+}
+
+#[test]
+fn nothing_absorbs_the_end_of_the_budget() {
+    let scope = Scope::new().with("big", json!((0..2000).collect::<Vec<u32>>()));
+    let endless = "big.all(a, big.all(b, big.all(c, true)))";
+    for source in [
+        format!("{endless} || true"),
+        format!("true && ({endless} || true)"),
+        format!("[1].exists(x, {endless}) || true"),
+        format!("optional.of(1).optMap(x, {endless}).orValue(true)"),
+        format!("{{'a': 1}}[?{endless} ? 'a' : 'b'].hasValue()"),
+    ] {
+        assert!(matches!(evaluate(&source, &scope), Err(ExpressionError::Budget(_))), "{source}");
+    }
+    // An error that decides nothing is absorbed, as CEL wants it.
+    assert_eq!(evaluate("1 / 0 == 1 || true", &scope), Ok(json!(true)));
+    assert_eq!(evaluate("[0, 1].exists(x, 1 / x == 1)", &scope), Ok(json!(true)));
+}
+
+/// Random sources of the grammar's own words.
+fn source() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "input",
+        "n",
+        "list",
+        "text",
+        ".",
+        "?",
+        "[",
+        "]",
+        "(",
+        ")",
+        "{",
+        "}",
+        ",",
+        ":",
+        "1",
+        "2.5",
+        "'a'",
+        "\"æ\"",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "==",
+        "!=",
+        "<",
+        "&&",
+        "||",
+        "!",
+        "in",
+        "true",
+        "null",
+        ".map(x, ",
+        ".all(x, ",
+        ".size()",
+        ".filter(x, ",
+        "x",
+        "has(",
+        "size(",
+        "int(",
+        "string(",
+        ".?n",
+        ".orValue(",
+        "b'\\x00'",
+        "r'\\'",
+        "u",
+        " ",
+        "\n",
+        ".split('')",
+        ".join(",
+        ".replace(",
+        ".sort()",
+        ".format([",
+        "optional.of(",
+        "math.greatest(",
+    ]);
+    prop::collection::vec(word, 0..24).prop_map(|words| words.concat())
+}
+
+/// Random trees, which are nearly always programs.
+fn tree() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec![
+        "input.n",
+        "input.list",
+        "input.text",
+        "input.half",
+        "1",
+        "0",
+        "-1",
+        "2.5",
+        "'a'",
+        "''",
+        "[]",
+        "{}",
+        "null",
+        "true",
+        "steps",
+        "9223372036854775807",
+    ])
+    .prop_map(str::to_owned);
+    leaf.prop_recursive(6, 48, 3, |inner| {
+        let two = (inner.clone(), inner.clone());
+        prop_oneof![
+            (two.clone(), prop::sample::select(vec!["+", "-", "*", "/", "%", "==", "<", "&&", "||", "in"]))
+                .prop_map(|((left, right), sign)| format!("({left} {sign} {right})")),
+            (two.clone(), prop::sample::select(vec!["map", "filter", "all", "exists", "exists_one", "sortBy"]))
+                .prop_map(|((over, body), name)| format!("{over}.{name}(x, [x, {body}].size() > 0 ? {body} : x)")),
+            (inner.clone(), prop::sample::select(vec!["size", "string", "int", "double", "type", "dyn", "bytes"]))
+                .prop_map(|(value, name)| format!("{name}({value})")),
+            two.clone().prop_map(|(left, right)| format!("[{left}, {right}]")),
+            two.clone().prop_map(|(left, right)| format!("{{'a': {left}, 'b': {right}}}")),
+            (two, inner).prop_map(|((a, b), c)| format!("({a} == {b} ? {b} : {c})")),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn random_words_are_parsed_or_refused(source in source()) {
+        let length = source.chars().count() + 1;
+        match evaluate(&source, &scope()) {
+            Err(ExpressionError::Syntax { column, .. }) => prop_assert!((1..=length).contains(&column)),
+            Err(_) | Ok(_) => {}
+        }
+    }
+
+    #[test]
+    fn random_programs_end(source in tree()) {
+        let first = evaluate(&source, &scope());
+        prop_assert!(!matches!(first, Err(ExpressionError::Syntax { .. })), "{} {:?}", source, first);
+        if !matches!(first, Err(ExpressionError::Budget(_))) {
+            prop_assert_eq!(first, evaluate(&source, &scope()));
+        }
+    }
+
+    #[test]
+    fn any_text_is_parsed_or_refused(source in ".{0,80}") {
+        let _ = parse(&source);
+    }
+
+    #[test]
+    fn integers_are_exact(left in any::<i64>(), right in any::<i64>()) {
+        let scope = Scope::new().with("input", json!({"a": left, "b": right}));
+        let sum = evaluate("input.a + input.b", &scope);
+        match left.checked_add(right) {
+            Some(expected) => prop_assert_eq!(sum, Ok(json!(expected))),
+            None => prop_assert!(matches!(sum, Err(ExpressionError::Failed(_)))),
+        }
+        prop_assert_eq!(evaluate("input.a < input.b", &scope), Ok(json!(left < right)));
+        prop_assert_eq!(evaluate("int(string(input.a)) == input.a", &scope), Ok(json!(true)));
+    }
+
+    #[test]
+    fn a_text_survives_its_literal(text in any::<String>()) {
+        let scope = Scope::new().with("input", json!({"text": text.clone()}));
+        let quoted = evaluate("strings.quote(input.text)", &scope).unwrap();
+        let source = quoted.as_str().unwrap().to_owned();
+        prop_assert_eq!(evaluate(&source, &scope), Ok(json!(text)));
+    }
+}

@@ -1,0 +1,201 @@
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout, Command};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use super::super::ExpressionError;
+use super::answer::Answer;
+use super::request::Request;
+
+/// Processor time of one evaluation. A program that waits for a loaded machine is not at fault.
+const DEADLINE: Duration = Duration::from_millis(900);
+/// The time of one evaluation on the clock.
+const LAST_DEADLINE: Duration = Duration::from_secs(30);
+/// The time until a new process is ready: the program is loaded and linked.
+const START_DEADLINE: Duration = Duration::from_secs(10);
+/// Bytes that a process may allocate, its own state included.
+const DATA_BYTES: u64 = 64 << 20;
+/// Bytes of addresses over those at its start: a second bound, for what is no data.
+const ADDRESS_BYTES: u64 = 256 << 20;
+/// Seconds of processor time in the life of a process. It is replaced long before.
+const LIFE_SECONDS: u64 = 10;
+/// Processor time after which a process is replaced.
+const LIFE: Duration = Duration::from_secs(5);
+/// Bytes of an answer: the outputs are bounded by the helper itself.
+const MOST_ANSWER_BYTES: usize = 2 << 20;
+
+/// A helper process. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    busy: Duration,
+}
+
+impl Process {
+    /// Starts a process and limits it, before it sees a program.
+    pub(super) fn start(mut command: Command) -> Result<Self, ExpressionError> {
+        let failed = |what: &str, error: &io::Error| {
+            ExpressionError::Failed(format!("the helper process of jq cannot {what}: {error}"))
+        };
+        let mut child = command.spawn().map_err(|error| failed("start", &error))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            let _ = child.kill();
+            return Err(ExpressionError::Failed("the helper process of jq has no pipes".to_owned()));
+        };
+        let mut process = Self { child, input, output, busy: Duration::ZERO };
+        process.unblock().map_err(|error| failed("be reached", &error))?;
+        let ready =
+            process.exchange(&[], Instant::now() + START_DEADLINE, Instant::now()).map_err(|broken| match broken {
+                Broken::Failed(error) => failed("start", &error),
+                _ => ExpressionError::Failed("the helper process of jq does not answer as one".to_owned()),
+            })?;
+        if ready != b"ready" {
+            return Err(ExpressionError::Failed("the helper process of jq does not answer as one".to_owned()));
+        }
+        process.limit().map_err(|error| failed("be limited", &error))?;
+        Ok(process)
+    }
+
+    /// Returns whether the process can take a request.
+    pub(super) fn is_fresh(&mut self) -> bool {
+        let is_young = self.busy < LIFE || processor_time(self.child.id()) < LIFE;
+        is_young && matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends a request and waits for its answer, until the program has had its processor time.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, ExpressionError> {
+        let begun = Instant::now();
+        let line =
+            self.exchange(&request.line, begun + DEADLINE, begun + LAST_DEADLINE).map_err(|broken| match broken {
+                Broken::Late => {
+                    ExpressionError::Budget(format!("the program takes longer than {} ms", DEADLINE.as_millis()))
+                }
+                Broken::Large => ExpressionError::Budget("the outputs are too large".to_owned()),
+                Broken::Ended => {
+                    ExpressionError::Budget("the program takes too much memory or calls itself too deep".to_owned())
+                }
+                Broken::Failed(error) => ExpressionError::Failed(format!("the helper process of jq has gone: {error}")),
+            })?;
+        self.busy += begun.elapsed();
+        serde_json::from_slice(&line)
+            .map_err(|_| ExpressionError::Failed("the helper process of jq has no valid answer".to_owned()))
+    }
+
+    fn unblock(&self) -> io::Result<()> {
+        for pipe in [self.input.as_fd(), self.output.as_fd()] {
+            fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
+        }
+        Ok(())
+    }
+
+    fn limit(&self) -> io::Result<()> {
+        let addresses = address_bytes(self.child.id())?.saturating_add(ADDRESS_BYTES);
+        let pid = Pid::from_child(&self.child);
+        let limits = [
+            (Resource::Data, DATA_BYTES),
+            (Resource::As, addresses),
+            (Resource::Cpu, LIFE_SECONDS),
+            (Resource::Core, 0),
+            (Resource::Fsize, 0),
+            (Resource::Nofile, 3),
+        ];
+        for (resource, limit) in limits {
+            prlimit(Some(pid), resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes and reads one line, without its end. At the deadline, a process that has not
+    /// had its processor time is given more, up to the last deadline.
+    fn exchange(&mut self, bytes: &[u8], mut deadline: Instant, last: Instant) -> Result<Vec<u8>, Broken> {
+        let before = processor_time(self.child.id());
+        let mut unsent = bytes;
+        let mut line = Vec::new();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let now = Instant::now();
+            if now >= deadline {
+                let had = processor_time(self.child.id()).saturating_sub(before);
+                let owed = DEADLINE.checked_sub(had).filter(|owed| !owed.is_zero() && now < last);
+                deadline = now + owed.ok_or(Broken::Late)?.max(TICK);
+            }
+            let timeout = Timespec::try_from(deadline - now).map_err(|_| Broken::Late)?;
+            let mut pipes = vec![PollFd::new(&self.output, PollFlags::IN)];
+            if !unsent.is_empty() {
+                pipes.push(PollFd::new(&self.input, PollFlags::OUT));
+            }
+            match poll(&mut pipes, Some(&timeout)) {
+                Ok(0) => continue,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(Broken::Failed(error.into())),
+            }
+            if !unsent.is_empty() {
+                match self.input.write(unsent) {
+                    Ok(written) => unsent = unsent.get(written..).unwrap_or(&[]),
+                    Err(error) if is_temporary(&error) => {}
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(Broken::Ended),
+                    Err(error) => return Err(Broken::Failed(error)),
+                }
+            }
+            match self.output.read(&mut buffer) {
+                Ok(0) => return Err(Broken::Ended),
+                Ok(count) => line.extend_from_slice(buffer.get(..count).unwrap_or(&[])),
+                Err(error) if is_temporary(&error) => {}
+                Err(error) => return Err(Broken::Failed(error)),
+            }
+            if line.last() == Some(&b'\n') {
+                line.pop();
+                return Ok(line);
+            }
+            if line.len() > MOST_ANSWER_BYTES {
+                return Err(Broken::Large);
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A process that has ended already cannot be killed, but is waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How an exchange ended without a line.
+enum Broken {
+    Late,
+    Large,
+    Ended,
+    Failed(io::Error),
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// The kernel counts processor time in these.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Returns the processor time of a process, or none if it has gone.
+fn processor_time(pid: u32) -> Duration {
+    let statistics = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program stands in parentheses and may hold anything.
+    let fields = statistics.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks: u32 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u32>().ok()).sum();
+    TICK * ticks
+}
+
+/// Returns the bytes of addresses that a process has.
+fn address_bytes(pid: u32) -> io::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
+    kib.map(|kib: u64| kib * 1024).ok_or_else(|| io::Error::other("no VmSize"))
+}

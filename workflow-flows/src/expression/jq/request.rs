@@ -1,0 +1,59 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::ExpressionError;
+use super::super::parse::MOST_SOURCE_BYTES;
+
+/// Bytes of a request: the input, above all.
+const MOST_REQUEST_BYTES: usize = 4 << 20;
+
+/// One line for a helper process.
+#[derive(Debug)]
+pub(in super::super) struct Request {
+    pub(super) line: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    program: &'a str,
+    check: bool,
+    input: &'a Value,
+}
+
+/// A request as the helper reads it.
+#[derive(Deserialize)]
+pub(super) struct Read<'a> {
+    pub(super) program: String,
+    /// Whether the program is compiled only.
+    pub(super) check: bool,
+    #[serde(borrow)]
+    pub(super) input: &'a RawValue,
+}
+
+impl Request {
+    /// Describes one evaluation.
+    pub(in super::super) fn new(program: &str, input: &Value) -> Result<Self, ExpressionError> {
+        Self::write(Written { program, check: false, input })
+    }
+
+    /// Describes a check of the syntax.
+    pub(in super::super) fn check(program: &str) -> Result<Self, ExpressionError> {
+        Self::write(Written { program, check: true, input: &Value::Null })
+    }
+
+    fn write(written: Written<'_>) -> Result<Self, ExpressionError> {
+        if written.program.len() > MOST_SOURCE_BYTES {
+            let message = format!("the program has {} bytes; {MOST_SOURCE_BYTES} is the limit", written.program.len());
+            return Err(ExpressionError::Syntax { message, column: 1 });
+        }
+        let mut line = serde_json::to_vec(&written)
+            .map_err(|error| ExpressionError::Failed(format!("the input has no JSON: {error}")))?;
+        if line.len() > MOST_REQUEST_BYTES {
+            let message = format!("the input has {} bytes; {MOST_REQUEST_BYTES} is the limit", line.len());
+            return Err(ExpressionError::Budget(message));
+        }
+        line.push(b'\n');
+        Ok(Self { line })
+    }
+}
