@@ -12,6 +12,7 @@ mod enqueue;
 mod events;
 mod fairness;
 mod fan_out;
+mod flows;
 mod gates;
 mod history;
 mod idle;
@@ -75,6 +76,8 @@ enum Bench {
     Limits(limits::Args),
     /// Measures runs behind gates beside a full gate with a long line.
     Gates(gates::Args),
+    /// Measures a flow of 5 steps. The baseline is the Rust workflow of 5 steps.
+    Flows(flows::Args),
     /// Measures several worker processes, and what each run costs the database independently of the
     /// machine's speed. PostgreSQL only.
     Scale(scale::Args),
@@ -126,6 +129,7 @@ async fn bench() -> BoxResult<()> {
         Bench::Latency(args) => latency::run(args).await,
         Bench::Limits(args) => limits::run(args).await,
         Bench::Gates(args) => gates::run(args).await,
+        Bench::Flows(args) => flows::run(args).await,
         Bench::Scale(args) => scale::run(args).await,
         Bench::Signals(args) => signals::run(args).await,
         Bench::Events(args) => events::run(args).await,

@@ -22,7 +22,7 @@ pub(crate) struct LocalWorker {
 
 impl LocalWorker {
     /// Starts `worker` in a task.
-    pub(crate) fn start(worker: Worker<()>) -> Self {
+    pub(crate) fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let worker = tokio::spawn(worker.run_until(async {
             let _ = stopped.await;

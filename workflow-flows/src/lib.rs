@@ -5,12 +5,37 @@
 //! step, so a flow survives the death of its worker as any workflow does. A run carries its whole
 //! graph in its input, so a new version of a flow changes no run that has started.
 
+mod client;
+mod evaluate;
 pub mod expression;
+mod failure;
 pub mod graph;
+mod instant;
+mod interpreter;
+mod knowledge;
+mod model;
+mod policy;
+mod runtime;
+mod secrets;
+mod store;
 mod tool;
 
+pub use client::{FLOW_TAG, FlowClient};
+pub use evaluate::Evaluate;
+pub use failure::{FlowCode, FlowError};
+pub use interpreter::{FlowStart, FlowWorkflow, flow};
+pub use knowledge::{KbDocument, KnowledgeBase};
+pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
+pub use policy::{AllowAll, Policy};
+pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
+pub use secrets::{FixedSecrets, Secrets};
+pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};
 pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
 
+/// Compiles and runs the code on this page of the guide.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../docs/guide/flows-running.md")]
+struct RunningPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/flow-expressions.md")]
 struct FlowExpressions;

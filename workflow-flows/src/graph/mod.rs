@@ -5,15 +5,17 @@
 //! values may be templates: see [`expression`](crate::expression).
 
 mod block;
+mod digest;
 mod flow;
 mod kind;
 mod millis;
 mod step;
+mod walk;
 
 pub use block::{Block, Next};
 pub use flow::{Flow, MissingPath, OnTimeout};
 pub use kind::{
-    Approval, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject, Parallel,
-    ParallelMode, Recipe, Switch, Until, Wait,
+    Approval, AtMax, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject,
+    Parallel, ParallelMode, Recipe, Switch, Until, Wait,
 };
 pub use step::{Backoff, BreakerRule, LimitRule, OnError, RetryRule, Step, ToolUse};

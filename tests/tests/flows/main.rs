@@ -1,0 +1,39 @@
+//! Flows on the databases: versions, pinning, gates, limits and forks. What each construct does is
+//! tested in memory by the crate `workflow-flows`.
+
+use std::time::Duration;
+
+use workflow_tests::{Database, Live};
+
+#[path = "../../../workflow-flows/tests/common/mod.rs"]
+mod common;
+mod runs;
+mod versions;
+
+/// Longer than any case takes: a case that hangs fails with a message.
+const LIMIT: Duration = Duration::from_secs(90);
+
+workflow_tests::cases! {
+    "flows", "db: Live)",
+    runs {
+        the_two_table_flows_run,
+        a_gate_is_decided_once_under_double_clicks,
+        a_limit_holds_over_flows_and_workers,
+        a_flow_pauses_or_cancels_its_run_at_its_timeout,
+        a_worker_that_stops_gives_its_flows_to_another_one,
+    }
+    versions {
+        a_deploy_adds_a_version_for_each_new_body,
+        deploys_at_once_give_each_body_a_version,
+        runs_keep_the_version_with_which_they_started,
+        a_fork_goes_on_with_another_definition,
+    }
+}
+
+/// Runs a case on a fresh database.
+async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Live) -> Case) {
+    let live = Live::new(database).await;
+    let limit = tokio::time::timeout(LIMIT, case(live.clone()));
+    assert!(limit.await.is_ok(), "the case had not ended after {LIMIT:?}");
+    live.sweep().await;
+}

@@ -1,0 +1,179 @@
+//! Runs of flows on the databases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use workflow_flows::graph::Flow;
+use workflow_flows::{FlowClient, FlowStart, ToolCall, flow};
+use workflow_sdk::{ClientError, LimitRule, RunHandle, RunStatus, SignalOutcome};
+use workflow_tests::{Gauge, Live, LocalWorker, until};
+
+use crate::common::{Calls, echo, flow_with, runtime, step, steps, tool, with};
+
+async fn reaches(run: &RunHandle<Value>, status: RunStatus) {
+    let what = format!("the run becomes {status}");
+    until(&what, async || (run.status().await.unwrap() == status).then_some(())).await;
+}
+
+fn next(step: Value, next: Value) -> Value {
+    with(step, json!({ "next": next }))
+}
+
+/// A flow in the form of the two-table engine, as its front-end lowers it.
+fn two_table(steps: Value) -> Flow {
+    flow_with(json!({ "graph": { "start": "start", "steps": steps } }), json!({ "missing_path": "empty" }))
+}
+
+pub async fn the_two_table_flows_run(db: Live) {
+    let calls = Calls::default();
+    let seen = calls.clone();
+    let note = move |args: Value, _call: ToolCall| {
+        seen.count(&args.to_string());
+        async move { Ok(args) }
+    };
+    let is_admin = |_args: Value, call: ToolCall| async move { Ok(call.actor == "root") };
+    let tools = runtime(&calls).tool("record", note).tool("is_admin", is_admin).build();
+    let worker = LocalWorker::start(db.worker(tools).register(flow));
+
+    let research = two_table(json!([
+        next(tool("start", "record", json!({ "query": "{{input.topic}}" })), json!({ "goto": "summarize" })),
+        next(tool("summarize", "record", json!({ "id": "{{input.doc_id}}" })), json!({ "goto": "notify" })),
+        next(tool("notify", "record", json!({ "message": "Research complete" })), json!("done")),
+    ]));
+    let start = FlowStart::new(research).input(json!({ "topic": "AI safety" })).actor("james");
+    let run = db.client.start_definition(start).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), json!({ "message": "Research complete" }));
+    assert_eq!((calls.of(r#"{"query":"AI safety"}"#), calls.of(r#"{"id":""}"#)), (1, 1), "a missing key is empty");
+
+    let check = two_table(json!([
+        next(
+            tool("start", "is_admin", json!({})),
+            json!({ "branch": {
+            "cases": [["result == true", "admin_action"], ["result == false", "user_action"]], "otherwise": null,
+        } })
+        ),
+        next(tool("admin_action", "record", json!("admin")), json!("done")),
+        next(tool("user_action", "record", json!("user")), json!("done")),
+    ]));
+    for (actor, action) in [("root", "admin"), ("james", "user")] {
+        let run = db.client.start_definition(FlowStart::new(check.clone()).actor(actor)).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), json!(action));
+    }
+
+    let gate = two_table(json!([
+        next(
+            step("start", json!({ "approval": { "to": ["{{run.actor}}"], "title": "start" } })),
+            json!({ "goto": "write" })
+        ),
+        next(tool("write", "record", json!({ "title": "{{input.title}}" })), json!("done")),
+    ]));
+    let start = FlowStart::new(gate).input(json!({ "title": "T" })).actor("james");
+    let run = db.client.start_definition(start).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    assert_eq!(db.client.approvals_of(run.id()).await.unwrap()[0].to.as_deref(), Some("james"));
+    db.client.approve(run.id(), "start", "james").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), json!({ "title": "T" }));
+    worker.stop().await;
+}
+
+pub async fn a_gate_is_decided_once_under_double_clicks(db: Live) {
+    let worker = LocalWorker::start(db.worker(runtime(&Calls::default()).build()).register(flow));
+    let gate =
+        steps(json!([step("gate", json!({ "approval": { "to": ["ops"], "title": "?" } })), echo("end", json!(1))]));
+    let run = db.client.start_definition(FlowStart::new(gate)).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    let clicks = (0..10).map(|number| {
+        let client = db.client.clone();
+        let id = run.id();
+        async move { client.approve(id, "gate", format!("person {number}")).await.unwrap() }
+    });
+    let outcomes = join_all(clicks).await;
+    let accepted = outcomes.iter().filter(|outcome| matches!(outcome, SignalOutcome::Accepted)).count();
+    let repeated = outcomes.iter().filter(|outcome| matches!(outcome, SignalOutcome::Repeated(_))).count();
+    assert_eq!((accepted, repeated), (1, 9), "{outcomes:?}");
+    assert_eq!(run.result().await.unwrap(), json!(1));
+    worker.stop().await;
+}
+
+pub async fn a_limit_holds_over_flows_and_workers(db: Live) {
+    let gauge = Arc::new(Gauge::default());
+    let worker = async || {
+        let gauge = Arc::clone(&gauge);
+        let busy = move |args: Value, _call: ToolCall| {
+            let gauge = Arc::clone(&gauge);
+            async move {
+                let _inside = gauge.enter();
+                tokio::task::yield_now().await;
+                Ok(args)
+            }
+        };
+        let tools = runtime(&Calls::default()).tool("busy", busy).build();
+        LocalWorker::start(workflow_worker::Worker::new(db.second_client().await, tools).register(flow))
+    };
+    let limit = json!({ "name": "busy", "key": "{{input}}", "max": 2 });
+    let limited = steps(json!([with(tool("ask", "busy", json!(1)), json!({ "limit": limit }))]));
+    db.client.set_limits(&limited).await.unwrap();
+    db.client
+        .set_limits(&steps(json!([with(
+            tool("ask", "busy", json!(1)),
+            json!({ "limit": { "name": "busy", "key": "k", "max": 9 } })
+        )])))
+        .await
+        .unwrap();
+    let record = db.client.limit("busy").record().await.unwrap().unwrap();
+    assert_eq!(record.overridden, Some(LimitRule::none().concurrency(2)), "a limit that is set stays");
+    let workers = [worker().await, worker().await];
+    let mut runs = Vec::new();
+    for _ in 0..30 {
+        let start = FlowStart::new(limited.clone()).input(json!("account"));
+        runs.push(db.client.start_definition(start).await.unwrap());
+    }
+    for run in &runs {
+        assert_eq!(run.result().await.unwrap(), json!(1));
+    }
+    assert!((1..=2).contains(&gauge.most()), "{} at once", gauge.most());
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+pub async fn a_flow_pauses_or_cancels_its_run_at_its_timeout(db: Live) {
+    let tools = runtime(&Calls::default()).client(db.client.clone()).build();
+    let worker = LocalWorker::start(db.worker(tools).register(flow));
+    let late = |on_timeout: &str| {
+        flow_with(
+            json!({ "do": [step("gate", json!({ "approval": { "to": [], "title": "?" } })), echo("end", json!(7))] }),
+            json!({ "timeout": 20, "on_timeout": on_timeout }),
+        )
+    };
+    let run = db.client.start_definition(FlowStart::new(late("cancel"))).await.unwrap();
+    assert!(matches!(run.result().await, Err(ClientError::RunCanceled { .. })));
+    let run = db.client.start_definition(FlowStart::new(late("pause"))).await.unwrap();
+    until("the run is paused", async || run.run().await.unwrap().paused_at).await;
+    db.client.approve(run.id(), "gate", "ops").await.unwrap();
+    db.client.resume(run.id()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), json!(7));
+    worker.stop().await;
+}
+
+pub async fn a_worker_that_stops_gives_its_flows_to_another_one(db: Live) {
+    let calls = Calls::default();
+    let begin = || db.worker(runtime(&calls).build()).register(flow).linger(Duration::ZERO);
+    let first = LocalWorker::start(begin());
+    let each = json!({ "loop": {
+        "until": { "for": "{{input}}" }, "max": 20, "concurrency": 5,
+        "body": { "do": [echo("call", json!("{{item}}")), step("nap", json!({ "wait": { "for": 5 } }))] },
+    } });
+    let body = steps(json!([step("each", each), echo("end", json!("{{steps.each}}"))]));
+    let items: Vec<u32> = (0..20).collect();
+    let run = db.client.start_definition(FlowStart::new(body).input(json!(items))).await.unwrap();
+    until("some items ran", async || (calls.of("echo") >= 5).then_some(())).await;
+    first.abort().await;
+    let second = LocalWorker::start(begin());
+    let result = run.result().await.unwrap();
+    assert_eq!(result.as_array().map(Vec::len), Some(20));
+    assert!(calls.of("echo") <= 21 + 5, "at most those under way ran again: {}", calls.of("echo"));
+    second.stop().await;
+}

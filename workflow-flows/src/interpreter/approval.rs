@@ -1,0 +1,79 @@
+//! Gates for people.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workflow_sdk::Result;
+
+use super::block::run_block;
+use super::evaluation::{as_text, prepared_key};
+use super::frame::Frame;
+use super::handoff;
+use super::mentions::Mentions;
+use crate::graph::{Approval, Block, OnReject, Step};
+use crate::{ErrorClass, FlowCode, FlowError};
+
+pub(super) async fn run_approval(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Value> {
+    let shown = show(frame, step, approval).await?;
+    let to: Vec<String> = shown["to"].as_array().into_iter().flatten().map(as_text).collect();
+    let mut gate = frame.ctx.approval(&step.id);
+    if !to.is_empty() {
+        gate = gate.to(to.join(", "));
+    }
+    if let Some(timeout) = step.timeout {
+        gate = gate.timeout(timeout);
+    }
+    let Some(decision) = gate.await? else {
+        return unanswered(frame, step, approval.on_timeout.as_ref()).await;
+    };
+    // The gate is a recorded wait, so the time of its end is equal in each replay.
+    let at = jiff::Timestamp::try_from(frame.ctx.now()).unwrap_or_default();
+    let result = json!({
+        "approved": decision.approved, "by": decision.by, "note": decision.note, "at": at.to_string(),
+    });
+    match (&approval.on_reject, decision.approved) {
+        (_, true) | (OnReject::Continue, false) => Ok(result),
+        (OnReject::Fail, false) => {
+            let note = decision.note.map(|note| format!(": {note}")).unwrap_or_default();
+            let message = format!("rejected by {}{note}", decision.by);
+            Err(FlowError::new(FlowCode::Rejected, ErrorClass::Invalid, &step.id, message).into())
+        }
+        (OnReject::Do(block), false) => stand_in(frame, step, block, result).await,
+    }
+}
+
+/// Renders what the gate shows and tells people, as one step. That telling fails does not end the
+/// gate: it can be seen without being told.
+async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Value> {
+    let template = json!({ "to": approval.to, "title": approval.title, "show": approval.show });
+    let (template, scope) = (&template, &frame.scope(&Mentions::of([&template])));
+    let body = || async move {
+        let mut shown = frame.render(&step.id, "approval", template, scope).await?;
+        let mut message = shown.clone();
+        message["run"] = frame.ctx.run_id().to_string().into();
+        message["key"] = format!("{}{}", frame.path, step.id).into();
+        let failures = handoff::tell(frame, &step.id, &approval.notify, &message).await;
+        if !failures.is_empty() {
+            shown["not_told"] = failures.into();
+        }
+        Ok(shown)
+    };
+    frame.record(&prepared_key(&step.id), body).await
+}
+
+/// Ends a gate or a question that was not answered in time.
+pub(super) async fn unanswered(frame: &Frame<'_>, step: &Step, block: Option<&Block>) -> Result<Value> {
+    match block {
+        Some(block) => stand_in(frame, step, block, Value::Null).await,
+        None => {
+            let message = format!("no answer came within {:?}", step.timeout.unwrap_or_default());
+            Err(FlowError::new(FlowCode::Unanswered, ErrorClass::Timeout, &step.id, message).into())
+        }
+    }
+}
+
+/// Runs a block whose result stands for the step's. It sees the answer as the step's result.
+async fn stand_in(frame: &Frame<'_>, step: &Step, block: &Block, answer: Value) -> Result<Value> {
+    frame.set(step, &Arc::new(answer));
+    Ok(Arc::unwrap_or_clone(run_block(frame.inner(), block).await?))
+}

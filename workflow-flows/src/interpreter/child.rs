@@ -1,0 +1,72 @@
+//! Flows and Rust workflows as children.
+
+use serde_json::Value;
+use workflow_sdk::{Child, Result};
+
+use super::evaluation::prepared_key;
+use super::frame::Frame;
+use super::mentions::Mentions;
+use super::start::FlowStart;
+use crate::client::{FLOW_TAG, deadline_of};
+use crate::graph::{FlowCall, Step};
+use crate::{ErrorClass, FlowCode, FlowError, ToolError, flow};
+
+pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<Value> {
+    let scope = frame.ctx.scope(&step.id);
+    if call.is_workflow {
+        let args = frame.render_step(&prepared_key(&step.id), &step.id, "args", &call.args).await?;
+        let child = scope.child_by_name(&call.name, &args);
+        return follow(
+            call,
+            match &call.version {
+                Some(version) => child.version(version),
+                None => child,
+            },
+        )
+        .await;
+    }
+    let start = find(frame, step, call).await?;
+    let (name, deadline) = (start.name.clone(), deadline_of(&start.definition));
+    let child = scope.child(flow, start).tag(FLOW_TAG, name);
+    follow(
+        call,
+        match deadline {
+            Some(deadline) => child.deadline(deadline),
+            None => child,
+        },
+    )
+    .await
+}
+
+async fn follow(call: &FlowCall, child: Child<'_, Value>) -> Result<Value> {
+    let child = match &call.queue {
+        Some(queue) => child.queue(queue),
+        None => child,
+    };
+    if call.detach { Ok(child.detach().await?.id().to_string().into()) } else { child.await }
+}
+
+/// Finds the version of the flow and renders its input, as one step: the child has the version that
+/// was the newest at its start.
+async fn find(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<FlowStart> {
+    let scope = &frame.scope(&Mentions::of([&call.args]));
+    let actor = &frame.run.start.actor;
+    let refused = |class, message: String| {
+        FlowError::of_tool(&step.id, &ToolError::new(class, message)).again(crate::failure::Again::Never)
+    };
+    let body = || async move {
+        let Some(flows) = frame.runtime().flows() else {
+            let message = "this worker knows no flows by name; give it a store with FlowRuntimeBuilder::flows";
+            return Err(refused(ErrorClass::Invalid, message.to_owned()).into());
+        };
+        let found = flows.find(&call.name, call.version.as_deref()).await;
+        let Some(found) = found.map_err(|error| refused(ErrorClass::Unavailable, error.to_string()))? else {
+            let version = call.version.as_ref().map(|version| format!(" version {version:?}")).unwrap_or_default();
+            let message = format!("there is no flow {:?}{version}; deploy it first", call.name);
+            return Err(FlowError::new(FlowCode::Tool, ErrorClass::Invalid, &step.id, message).into());
+        };
+        let input = frame.render(&step.id, "args", &call.args, scope).await?;
+        Ok(found.into_start().actor(actor).input(input))
+    };
+    frame.record(&prepared_key(&step.id), body).await
+}

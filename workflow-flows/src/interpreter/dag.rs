@@ -1,0 +1,42 @@
+//! Steps that begin when the steps that they need have ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use serde_json::{Map, Value};
+use workflow_sdk::Result;
+
+use super::frame::Frame;
+use super::step::run_step;
+use crate::graph::Step;
+use crate::{ErrorClass, FlowCode, FlowError};
+
+/// Runs the steps of a `dag`. The first failure ends it and drops the steps that run.
+pub(super) async fn run_dag(frame: Frame<'_>, steps: &[Step], concurrency: Option<usize>) -> Result<Arc<Value>> {
+    let most = concurrency.unwrap_or(usize::MAX).max(1);
+    let (mut begun, mut ended) = (vec![false; steps.len()], BTreeSet::new());
+    let mut results = Map::new();
+    let mut running = FuturesUnordered::new();
+    loop {
+        for (number, step) in steps.iter().enumerate() {
+            let is_due = !begun[number] && step.needs.iter().all(|need| ended.contains(need.as_str()));
+            if is_due && running.len() < most {
+                begun[number] = true;
+                let frame = frame.inner();
+                running.push(async move { (number, run_step(frame, step).await) });
+            }
+        }
+        let Some((number, outcome)) = running.next().await else { break };
+        let step = &steps[number];
+        results.insert(step.id.clone(), Value::clone(&outcome?.value));
+        ended.insert(step.id.as_str());
+    }
+    if let Some(stuck) = begun.iter().position(|begun| !begun) {
+        let message = "the steps that it needs never end; a check would have refused this flow";
+        return Err(FlowError::new(FlowCode::Tool, ErrorClass::Invalid, &steps[stuck].id, message).into());
+    }
+    let needed: BTreeSet<&str> = steps.iter().flat_map(|step| &step.needs).map(String::as_str).collect();
+    results.retain(|id, _| !needed.contains(id.as_str()));
+    Ok(Arc::new(Value::Object(results)))
+}

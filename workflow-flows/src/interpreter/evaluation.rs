@@ -1,0 +1,118 @@
+//! Evaluations as steps: their values are recorded, so a replay evaluates nothing.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use workflow_sdk::{Error, Result, Retry};
+
+use super::frame::Frame;
+use super::mentions::Mentions;
+use crate::expression::{ExpressionError, Scope};
+use crate::{ErrorClass, FlowCode, FlowError};
+
+/// Turns the failure of an expression into that of its step.
+pub(super) fn failed(step: &str, what: &str, error: &ExpressionError) -> Error {
+    FlowError::of_expression(step, what, error).into()
+}
+
+impl Frame<'_> {
+    /// Renders a template. Call it in the body of a step only.
+    pub(super) async fn render(&self, step: &str, what: &str, template: &Value, scope: &Scope) -> Result<Value> {
+        let rendered = self.runtime().evaluator().render(template, scope, self.run.flow().missing_path).await;
+        rendered.map_err(|error| failed(step, what, &error))
+    }
+
+    /// Renders a template that gives text. Call it in the body of a step only.
+    pub(super) async fn render_text(&self, step: &str, what: &str, template: &str, scope: &Scope) -> Result<String> {
+        Ok(as_text(&self.render(step, what, &template.into(), scope).await?))
+    }
+
+    /// Renders a template as a step of this name.
+    pub(super) async fn render_step(&self, name: &str, step: &str, what: &str, template: &Value) -> Result<Value> {
+        self.render_with(name, step, what, template, None).await
+    }
+
+    /// Renders a template that may read `result`, as a step of this name.
+    pub(super) async fn render_with(
+        &self,
+        name: &str,
+        step: &str,
+        what: &str,
+        template: &Value,
+        result: Option<&Value>,
+    ) -> Result<Value> {
+        let mut scope = self.scope(&Mentions::of([template]));
+        if let Some(result) = result {
+            scope = scope.with("result", result.clone());
+        }
+        let scope = &scope;
+        self.ctx.step(name, || self.render(step, what, template, scope)).retry(Retry::none()).await
+    }
+
+    /// Evaluates a condition. Call it in the body of a step only.
+    pub(super) async fn condition(&self, step: &str, what: &str, source: &str, scope: &Scope) -> Result<bool> {
+        let evaluated = self.runtime().evaluator().value(source, scope, self.run.flow().missing_path).await;
+        match evaluated.map_err(|error| failed(step, what, &error))? {
+            Value::Bool(holds) => Ok(holds),
+            other => {
+                let message = format!("{what} is {}; it must be true or false: compare it", type_of(&other));
+                Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, step, message).into())
+            }
+        }
+    }
+
+    /// Evaluates a condition as the step of decisions of this step. `result` and `event` are
+    /// further roots.
+    pub(super) async fn decide(
+        &self,
+        step: &str,
+        what: &str,
+        source: &str,
+        further: Option<(&str, &Value)>,
+    ) -> Result<bool> {
+        let mut scope = self.scope(&Mentions::of_source(source));
+        if let Some((root, value)) = further {
+            scope = scope.with(root, value.clone());
+        }
+        let scope = &scope;
+        self.record(&decision_key(step), || self.condition(step, what, source, scope)).await
+    }
+
+    /// Runs a body that is tried once, as a step of this name.
+    pub(super) async fn record<T, F>(&self, name: &str, body: impl FnMut() -> F + Send) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: Future<Output = Result<T>> + Send,
+    {
+        self.ctx.step(name, body).retry(Retry::none()).await
+    }
+}
+
+/// Returns the key of the decisions of a step.
+pub(super) fn decision_key(step: &str) -> String {
+    format!("{step}?")
+}
+
+/// Returns the key of what is rendered before a step waits for something.
+pub(super) fn prepared_key(step: &str) -> String {
+    format!("{step}!")
+}
+
+/// Returns a value as text: a text as it is, any other value as JSON.
+pub(super) fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+pub(super) fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

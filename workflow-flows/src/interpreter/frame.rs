@@ -1,0 +1,220 @@
+//! What the steps of a flow see: the results before them, the variables, the items of loops.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value, json};
+use workflow_sdk::Ctx;
+
+use super::mentions::Mentions;
+use super::start::{FlowStart, Position, Resume, Turn};
+use crate::FlowRuntime;
+use crate::expression::Scope;
+use crate::graph::{Flow, Step};
+
+/// What all steps of one run share.
+pub(super) struct RunState {
+    pub(super) start: FlowStart,
+    input: Arc<Value>,
+    run: Arc<Value>,
+    vars: Mutex<Arc<Value>>,
+    /// The number of compensations that are armed. A run that has some cannot continue as new.
+    armed: Mutex<u32>,
+    turn: Mutex<Option<Turn>>,
+}
+
+impl RunState {
+    pub(super) fn new(ctx: &Ctx<FlowRuntime>, mut start: FlowStart) -> (Self, Option<Box<Resume>>) {
+        let resume = start.resume.take();
+        let created = jiff::Timestamp::try_from(ctx.created_at()).unwrap_or_default();
+        let run = json!({
+            "id": ctx.run_id().to_string(), "flow": start.name, "version": start.version, "actor": start.actor,
+            "started_at": created.to_string(), "attempt": ctx.attempt(), "generation": ctx.generation(),
+        });
+        let vars = resume.as_ref().map_or_else(|| json!({}), |resume| resume.vars.clone());
+        let state = Self {
+            input: Arc::new(start.input.clone()),
+            run: Arc::new(run),
+            vars: Mutex::new(Arc::new(vars)),
+            armed: Mutex::new(0),
+            turn: Mutex::new(resume.as_ref().and_then(|resume| resume.turn.clone())),
+            start,
+        };
+        (state, resume)
+    }
+
+    pub(super) fn flow(&self) -> &Flow {
+        &self.start.definition
+    }
+
+    /// Counts a compensation that is armed, and returns its number, from 1.
+    pub(super) fn count_armed(&self) -> u32 {
+        let mut armed = lock(&self.armed);
+        *armed += 1;
+        *armed
+    }
+
+    /// Takes the state of the loop at which this generation begins.
+    pub(super) fn take_turn(&self) -> Option<Turn> {
+        lock(&self.turn).take()
+    }
+}
+
+/// The results of the steps of one block, and of the blocks around it.
+#[derive(Default)]
+pub(super) struct Results {
+    own: Mutex<BTreeMap<String, Arc<Value>>>,
+    around: Option<Arc<Results>>,
+}
+
+impl Results {
+    pub(super) fn resumed(steps: BTreeMap<String, Value>) -> Self {
+        let own = steps.into_iter().map(|(id, value)| (id, Arc::new(value))).collect();
+        Self { own: Mutex::new(own), around: None }
+    }
+
+    fn set(&self, name: &str, value: &Arc<Value>) {
+        lock(&self.own).insert(name.to_owned(), Arc::clone(value));
+    }
+
+    fn outermost(&self) -> &Self {
+        self.around.as_deref().map_or(self, Self::outermost)
+    }
+
+    /// Returns the results that these expressions mention, as one object.
+    fn select(&self, mentions: &Mentions) -> Map<String, Value> {
+        let mut selected = self.around.as_ref().map_or_else(Map::new, |around| around.select(mentions));
+        for (id, value) in lock(&self.own).iter().filter(|(id, _)| mentions.step(id)) {
+            selected.insert(id.clone(), Value::clone(value));
+        }
+        selected
+    }
+}
+
+/// The place of a step: its context, and what it sees.
+#[derive(Clone)]
+pub(super) struct Frame<'a> {
+    pub(super) ctx: &'a Ctx<FlowRuntime>,
+    pub(super) run: &'a RunState,
+    results: Arc<Results>,
+    item: Option<(Arc<Value>, usize)>,
+    loops: Arc<Value>,
+    error: Option<Arc<Value>>,
+    /// The scopes of the context, with a `/` behind each.
+    pub(super) path: Arc<str>,
+    /// Where the run would go on if it continued as new now. `None` inside of blocks.
+    pub(super) position: Option<Position>,
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn new(ctx: &'a Ctx<FlowRuntime>, run: &'a RunState, results: Results) -> Self {
+        Self {
+            ctx,
+            run,
+            results: Arc::new(results),
+            item: None,
+            loops: Arc::new(json!({})),
+            error: None,
+            path: "".into(),
+            position: None,
+        }
+    }
+
+    /// Returns the frame of a block in a scope of this context.
+    pub(super) fn scoped<'b>(&self, ctx: &'b Ctx<FlowRuntime>, names: &[&str]) -> Frame<'b>
+    where
+        'a: 'b,
+    {
+        let path = names.iter().fold(self.path.to_string(), |path, name| format!("{path}{name}/"));
+        Frame { ctx, path: path.into(), position: None, ..self.clone() }
+    }
+
+    /// Returns the frame of a block of this step.
+    pub(super) fn inner(&self) -> Self {
+        Self { position: None, ..self.clone() }
+    }
+
+    /// Returns the frame of the flow's own block.
+    pub(super) fn top(&self) -> Self {
+        Self { position: Some(Position::Do(0)), ..self.clone() }
+    }
+
+    /// Returns the frame at a step of the flow's own block.
+    pub(super) fn at(&self, position: impl FnOnce() -> Position) -> Self {
+        Self { position: self.position.as_ref().map(|_| position()), ..self.clone() }
+    }
+
+    /// Returns the frame of one item of a loop.
+    pub(super) fn with_item(self, loop_id: &str, item: Value, index: usize) -> Self {
+        let mut loops = Value::clone(&self.loops);
+        loops[loop_id] = json!({ "item": item, "index": index });
+        Self { item: Some((Arc::new(item), index)), loops: Arc::new(loops), ..self }
+    }
+
+    /// Returns this frame with results of its own, which end with it.
+    pub(super) fn with_own_results(self) -> Self {
+        let results = Results { own: Mutex::default(), around: Some(self.results) };
+        Self { results: Arc::new(results), ..self }
+    }
+
+    pub(super) fn with_error(&self, error: Value) -> Self {
+        Self { error: Some(Arc::new(error)), ..self.clone() }
+    }
+
+    pub(super) fn runtime(&self) -> &'a FlowRuntime {
+        self.ctx.state()
+    }
+
+    /// Sets the result of a step, under its id and its further names. A name with the loop's index
+    /// is seen after the loop, too.
+    pub(super) fn set(&self, step: &Step, value: &Arc<Value>) {
+        self.results.set(&step.id, value);
+        for name in &step.aliases {
+            match (&self.item, name.contains("{index}")) {
+                (Some((_, index)), true) => {
+                    self.results.outermost().set(&name.replace("{index}", &index.to_string()), value);
+                }
+                _ => self.results.set(name, value),
+            }
+        }
+    }
+
+    pub(super) fn set_vars(&self, values: &Value) {
+        let mut vars = lock(&self.run.vars);
+        if let (Value::Object(vars), Value::Object(values)) = (Arc::make_mut(&mut vars), values) {
+            vars.extend(values.clone());
+        }
+    }
+
+    /// Returns the values that these expressions see, as they are now.
+    pub(super) fn scope(&self, mentions: &Mentions) -> Scope {
+        let mut scope = Scope::new()
+            .with("input", Arc::clone(&self.run.input))
+            .with("steps", Value::Object(self.results.select(mentions)))
+            .with("vars", Arc::clone(&lock(&self.run.vars)))
+            .with("run", Arc::clone(&self.run.run));
+        if let Some((item, index)) = &self.item {
+            scope = scope.with("item", Arc::clone(item)).with("index", json!(index));
+        }
+        if mentions.root("loops") {
+            scope = scope.with("loops", Arc::clone(&self.loops));
+        }
+        match &self.error {
+            Some(error) => scope.with("error", Arc::clone(error)),
+            None => scope,
+        }
+    }
+
+    /// Returns the state with which the run continues as new at this step, if it can.
+    pub(super) fn to_resume(&self, turn: Turn) -> Option<FlowStart> {
+        let at = self.position.clone().filter(|_| *lock(&self.run.armed) == 0)?;
+        let steps = lock(&self.results.own).iter().map(|(id, value)| (id.clone(), Value::clone(value))).collect();
+        let vars = Value::clone(&lock(&self.run.vars));
+        let resume = Resume { steps, vars, at, turn: Some(turn) };
+        Some(FlowStart { resume: Some(Box::new(resume)), ..self.run.start.clone() })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,50 @@
+//! Documents that a flow writes into the knowledge base.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workflow_sdk::{Result, Tx};
+
+use super::evaluation::{as_text, prepared_key};
+use super::frame::Frame;
+use super::retry;
+use super::tool::{Failed, after};
+use crate::graph::{KbWrite, Step};
+use crate::{ErrorClass, KbDocument, ToolError};
+
+/// Writes a document in the transaction of the step's record. The templates are rendered by a step
+/// before it, because the transaction is the only writer of SQLite meanwhile.
+pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -> Result<Value> {
+    let template = json!({ "title": write.title, "text": write.text, "key": write.key, "tags": write.tags });
+    let rendered = frame.render_step(&prepared_key(&step.id), &step.id, "kb", &template).await?;
+    let own_key = || format!("{}/{}{}", frame.ctx.run_id(), frame.path, step.id);
+    let document = &KbDocument {
+        base: write.base.clone(),
+        key: if write.key.is_some() { as_text(&rendered["key"]) } else { own_key() },
+        title: as_text(&rendered["title"]),
+        text: as_text(&rendered["text"]),
+        tags: rendered["tags"].as_array().into_iter().flatten().map(as_text).collect(),
+    };
+    let Some(base) = frame.runtime().knowledge_base() else {
+        let message = "this worker has no knowledge base; give it one with FlowRuntimeBuilder::knowledge_base";
+        let refused = ToolError::new(ErrorClass::Invalid, message);
+        return frame
+            .record(&step.id, || {
+                let refused = Failed::of(&step.id, refused.clone());
+                async move { Err(after(None, refused, 1)) }
+            })
+            .await;
+    };
+    let body = |tx: Tx| {
+        let base = Arc::clone(base);
+        async move {
+            let written = base.write(tx, document).await;
+            written.map_err(|error| after(step.retry.as_ref(), Failed::of(&step.id, error), frame.ctx.attempt()))
+        }
+    };
+    let mut transaction = frame.ctx.transaction(&step.id, body).retry(retry::policy(step.retry.as_ref()));
+    if let Some(timeout) = step.timeout {
+        transaction = transaction.timeout(timeout);
+    }
+    transaction.await
+}

@@ -1,0 +1,137 @@
+//! Finds out which results an expression may read, so that a step copies these alone.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// The steps and the roots that some expressions mention. It may name too many, never too few.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Mentions {
+    /// Whether an expression reads `steps` in another way than by the name of a step.
+    all: bool,
+    steps: BTreeSet<String>,
+    words: BTreeSet<String>,
+}
+
+impl Mentions {
+    /// Returns what is mentioned in the texts of templates.
+    pub(super) fn of<'t>(templates: impl IntoIterator<Item = &'t Value>) -> Self {
+        let mut mentions = Self::default();
+        for template in templates {
+            mentions.add(template);
+        }
+        mentions
+    }
+
+    /// Returns what an expression mentions.
+    pub(super) fn of_source(source: &str) -> Self {
+        let mut mentions = Self::default();
+        mentions.add_text(source);
+        mentions
+    }
+
+    pub(super) fn add(&mut self, template: &Value) {
+        match template {
+            Value::String(text) => self.add_text(text),
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::Object(entries) => entries.values().for_each(|value| self.add(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    pub(super) fn add_text(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some(at) = rest.find(is_name) {
+            let name = name_at(&rest[at..]);
+            rest = &rest[at + name.len()..];
+            // In CEL a hyphen subtracts, so `x-steps` may read `steps`.
+            for word in name.split('-') {
+                self.words.insert(word.to_owned());
+            }
+            if name.split('-').any(|word| word == "steps") {
+                rest = self.add_step(rest);
+            }
+        }
+    }
+
+    /// Adds the step whose name follows `steps`. Returns the text behind it.
+    fn add_step<'t>(&mut self, text: &'t str) -> &'t str {
+        let Some(name) = step_name(text) else {
+            self.all = true;
+            return text;
+        };
+        // A path takes the whole name, CEL takes the part before a hyphen.
+        for (at, _) in name.match_indices('-') {
+            self.steps.insert(name[..at].to_owned());
+        }
+        self.steps.insert(name.to_owned());
+        &text[1..]
+    }
+
+    pub(super) fn step(&self, id: &str) -> bool {
+        self.all || self.steps.contains(id)
+    }
+
+    /// Returns whether an expression may read this root.
+    pub(super) fn root(&self, name: &str) -> bool {
+        self.words.contains(name)
+    }
+
+    /// Returns the names that follow this root, such as those of secrets.
+    pub(super) fn names_of(template: &Value, root: &str, names: &mut BTreeSet<String>) {
+        match template {
+            Value::String(text) => {
+                for (at, found) in text.match_indices(root) {
+                    names.extend(step_name(&text[at + found.len()..]).map(ToOwned::to_owned));
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| Self::names_of(item, root, names)),
+            Value::Object(entries) => entries.values().for_each(|value| Self::names_of(value, root, names)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+fn name_at(text: &str) -> &str {
+    &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
+}
+
+/// Returns the name in `.name`, `['name']` or `["name"]` at the beginning of the text.
+fn step_name(text: &str) -> Option<&str> {
+    let name = match text.strip_prefix('.') {
+        Some(rest) => name_at(rest),
+        None => {
+            let rest = text.strip_prefix('[')?;
+            let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+            rest[1..].split_once(quote).filter(|(_, after)| after.starts_with(']'))?.0
+        }
+    };
+    Some(name).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_steps_are_found_in_paths_cel_and_jq() {
+        let mentions = Mentions::of_source("steps.a.body + size(steps['b c'].x) - steps.hash-payload.n");
+        for id in ["a", "b c", "hash", "hash-payload"] {
+            assert!(mentions.step(id), "{id}");
+        }
+        assert!(!mentions.step("body") && !mentions.step("d") && !mentions.root("loops"));
+        assert!(Mentions::of_source(".steps.a | keys").step("a"));
+        assert!(Mentions::of_source("1-steps.a").step("a"));
+    }
+
+    #[test]
+    fn another_use_of_steps_means_all() {
+        for source in [".steps | keys", "steps[vars.name]", "steps.?a", "size(steps)", "steps", "x-steps"] {
+            assert!(Mentions::of_source(source).step("any"), "{source}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Loops.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use workflow_sdk::Result;
+
+use super::block::run_block;
+use super::evaluation::type_of;
+use super::frame::Frame;
+use super::pure::outputs_of;
+use super::start::Turn;
+use super::step::ends_run;
+use crate::graph::{AtMax, Loop, OnItemError, Step, Until};
+use crate::{ErrorClass, FlowCode, FlowError};
+
+/// After so many turns a run continues as new, so that no history grows without bound. A constant:
+/// another number would make the replay of a run that is under way diverge.
+const TURNS_OF_A_GENERATION: u32 = 1_000;
+
+pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<Value> {
+    match &repetition.until {
+        Until::For(template) => {
+            let rendered = frame.render_step(&step.id, &step.id, "for", template).await?;
+            let Value::Array(items) = rendered else {
+                let message = format!("for is {}; it must be a list", type_of(&rendered));
+                return Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, &step.id, message).into());
+            };
+            run_items(frame, step, repetition, items).await
+        }
+        Until::Jq(program) => {
+            let mut items = outputs_of(frame, &step.id, &step.id, program).await?;
+            // `jq: ".steps.a.items"` means the items, as `jq: ".steps.a.items[]"` does.
+            if let [Value::Array(list)] = items.as_mut_slice() {
+                items = std::mem::take(list);
+            }
+            run_items(frame, step, repetition, items).await
+        }
+        Until::While(_) | Until::Until(_) => run_turns(frame, step, repetition).await,
+    }
+}
+
+async fn run_items(frame: &Frame<'_>, step: &Step, repetition: &Loop, mut items: Vec<Value>) -> Result<Value> {
+    if repetition.at_max == AtMax::Stop {
+        items.truncate(repetition.max as usize);
+    }
+    if items.len() > repetition.max as usize {
+        let message =
+            format!("{} items, and {} is the loop's max; take fewer, or allow more", items.len(), repetition.max);
+        return Err(FlowError::new(FlowCode::TooOften, ErrorClass::Invalid, &step.id, message).into());
+    }
+    let count = items.len();
+    let numbered = items.clone().into_iter().enumerate();
+    let map = frame.ctx.map(numbered, repetition.concurrency.max(1), |ctx, (index, item)| async move {
+        let number = index.to_string();
+        let place = frame.scoped(&ctx, &[&step.id, &number]).with_item(&step.id, item.clone(), index);
+        let result = run_block(place.with_own_results(), &repetition.body).await?;
+        Ok(json!({ "index": index, "item": item, "result": *result }))
+    });
+    let map = map.name(&step.id);
+    if repetition.on_item_error == OnItemError::Fail {
+        return Ok(Value::Array(map.await?));
+    }
+    let mut results = Vec::with_capacity(count);
+    for ((index, item), result) in items.into_iter().enumerate().zip(map.collect_results().await?) {
+        results.push(match (result, repetition.on_item_error) {
+            (Ok(result), _) => result,
+            (Err(error), _) if ends_run(frame, &error) => return Err(error),
+            (Err(error), OnItemError::Collect) => {
+                let error = FlowError::of(&step.id, &error).to_value();
+                json!({ "index": index, "item": item, "result": null, "error": error })
+            }
+            (Err(_), _) => json!({ "index": index, "item": item, "result": null }),
+        });
+    }
+    Ok(Value::Array(results))
+}
+
+async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<Value> {
+    let Turn { number: first, last } = frame.run.take_turn().unwrap_or(Turn { number: 0, last: Value::Null });
+    let (mut number, mut last) = (first, Arc::new(last));
+    let turns = frame.ctx.scope(&step.id);
+    loop {
+        if number - first >= TURNS_OF_A_GENERATION {
+            let turn = Turn { number, last: Value::clone(&last) };
+            if let Some(next) = frame.to_resume(turn) {
+                return frame.ctx.continue_as_new(next);
+            }
+        }
+        if let Until::While(condition) = &repetition.until
+            && !frame.decide(&step.id, "while", condition, Some(("result", &last))).await?
+        {
+            return Ok(Arc::unwrap_or_clone(last));
+        }
+        if number >= repetition.max {
+            return at_max(step, repetition, last);
+        }
+        let name = number.to_string();
+        let turn = turns.scope(&name);
+        if let (Some(every), true) = (repetition.every, number > 0) {
+            turn.sleep(every).await?;
+        }
+        let inner = frame.scoped(&turn, &[&step.id, &name]).with_item(&step.id, Value::Null, number as usize);
+        last = run_block(inner, &repetition.body).await?;
+        number += 1;
+        if let Until::Until(condition) = &repetition.until
+            && frame.decide(&step.id, "until", condition, Some(("result", &last))).await?
+        {
+            return Ok(Arc::unwrap_or_clone(last));
+        }
+    }
+}
+
+fn at_max(step: &Step, repetition: &Loop, last: Arc<Value>) -> Result<Value> {
+    if repetition.at_max == AtMax::Stop {
+        return Ok(Arc::unwrap_or_clone(last));
+    }
+    let message = format!("it took {} turns, which is the loop's max; end it earlier, or allow more", repetition.max);
+    Err(FlowError::new(FlowCode::TooOften, ErrorClass::Invalid, &step.id, message).into())
+}

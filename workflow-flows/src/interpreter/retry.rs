@@ -1,0 +1,116 @@
+//! Retry rules of flows as policies of the engine.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use workflow_sdk::Retry;
+
+use crate::ErrorClass;
+use crate::failure::Again;
+use crate::graph::{Backoff, RetryRule};
+
+/// Returns the policy of a step's engine step. Delays that it cannot express are given by each
+/// error: see [`again`].
+pub(super) fn policy(rule: Option<&RetryRule>) -> Retry {
+    let Some(rule) = rule else { return Retry::none() };
+    let policy = match &rule.backoff {
+        Backoff::None => Retry::fixed(Duration::ZERO),
+        Backoff::Constant { delay } | Backoff::Linear { delay, .. } => Retry::fixed(*delay),
+        Backoff::Exponential { delay, max_delay } => Retry::exponential().initial_delay(*delay).max_delay(*max_delay),
+        Backoff::Delays(delays) => Retry::fixed(delays.first().copied().unwrap_or_default()),
+    };
+    policy.jitter(rule.jitter).max_attempts(rule.attempts)
+}
+
+/// Returns whether an attempt may follow a failure of this class.
+pub(super) fn retries(rule: Option<&RetryRule>, class: ErrorClass) -> bool {
+    rule.is_some_and(|rule| match rule.on.as_slice() {
+        [] => class != ErrorClass::Invalid,
+        classes => classes.contains(&class),
+    })
+}
+
+/// Returns what follows the failure of this attempt, counted from 1, in a step of the engine.
+pub(super) fn again(rule: Option<&RetryRule>, class: ErrorClass, asked: Option<Duration>, attempt: u32) -> Again {
+    match (rule, asked) {
+        _ if !retries(rule, class) => Again::Never,
+        (_, Some(delay)) => Again::After(delay),
+        (Some(rule), None) if matches!(rule.backoff, Backoff::Linear { .. } | Backoff::Delays(_)) => {
+            let attempt = policy(Some(rule)).round_of(attempt);
+            Again::After(delay(rule, attempt, attempt))
+        }
+        _ => Again::ByPolicy,
+    }
+}
+
+/// Returns the delay after this attempt, counted from 1. `seed` decides the random part, so it is
+/// equal in each replay.
+pub(super) fn delay(rule: &RetryRule, attempt: u32, seed: impl Hash) -> Duration {
+    let delay = match &rule.backoff {
+        Backoff::None => Duration::ZERO,
+        Backoff::Constant { delay } => *delay,
+        Backoff::Linear { delay, max_delay } => delay.saturating_mul(attempt).min(*max_delay),
+        Backoff::Exponential { delay, max_delay } => {
+            delay.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1))).min(*max_delay)
+        }
+        Backoff::Delays(delays) => {
+            let index = (attempt as usize).saturating_sub(1);
+            delays.get(index).or(delays.last()).copied().unwrap_or_default()
+        }
+    };
+    if rule.jitter { delay.mul_f64(fraction(seed)) } else { delay }
+}
+
+/// Returns a number from 0 to 1.
+fn fraction(seed: impl Hash) -> f64 {
+    // The hasher has no random keys.
+    let mut hasher = DefaultHasher::new();
+    seed.hash(&mut hasher);
+    f64::from(u32::try_from(hasher.finish() >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn rule(backoff: Backoff, on: Vec<ErrorClass>) -> RetryRule {
+        RetryRule { attempts: 4, backoff, jitter: false, on }
+    }
+
+    #[test]
+    fn each_backoff_has_its_delays() {
+        let of = |backoff| {
+            let rule = rule(backoff, Vec::new());
+            [1, 2, 3, 4].map(|attempt| delay(&rule, attempt, 0).as_secs())
+        };
+        assert_eq!(of(Backoff::None), [0, 0, 0, 0]);
+        assert_eq!(of(Backoff::Constant { delay: SECOND }), [1, 1, 1, 1]);
+        assert_eq!(of(Backoff::Linear { delay: SECOND, max_delay: 3 * SECOND }), [1, 2, 3, 3]);
+        assert_eq!(of(Backoff::Exponential { delay: SECOND, max_delay: 5 * SECOND }), [1, 2, 4, 5]);
+        assert_eq!(of(Backoff::Delays(vec![30 * SECOND, 120 * SECOND])), [30, 120, 120, 120]);
+    }
+
+    #[test]
+    fn the_class_decides_about_another_attempt() {
+        let delays = rule(Backoff::Delays(vec![30 * SECOND, 120 * SECOND]), Vec::new());
+        assert_eq!(again(Some(&delays), ErrorClass::Invalid, Some(SECOND), 1), Again::Never);
+        assert_eq!(again(Some(&delays), ErrorClass::RateLimited, Some(SECOND), 1), Again::After(SECOND));
+        assert_eq!(again(Some(&delays), ErrorClass::Failed, None, 2), Again::After(120 * SECOND));
+        // The fifth attempt is the first one of a run that was tried again.
+        assert_eq!(again(Some(&delays), ErrorClass::Failed, None, 5), Again::After(30 * SECOND));
+        let some = rule(Backoff::None, vec![ErrorClass::Timeout]);
+        assert_eq!(again(Some(&some), ErrorClass::Timeout, None, 1), Again::ByPolicy);
+        assert_eq!(again(Some(&some), ErrorClass::Failed, None, 1), Again::Never);
+        assert_eq!(again(None, ErrorClass::Timeout, None, 1), Again::Never);
+    }
+
+    #[test]
+    fn a_random_part_is_taken_off_and_repeats_with_its_seed() {
+        let rule = RetryRule { jitter: true, ..rule(Backoff::Constant { delay: SECOND }, Vec::new()) };
+        let delays: Vec<_> = (0..20).map(|seed| delay(&rule, 1, ("run", seed))).collect();
+        assert!(delays.iter().all(|delay| *delay <= SECOND) && delays[0] != delays[1]);
+        assert_eq!(delay(&rule, 1, ("run", 3)), delays[3]);
+    }
+}

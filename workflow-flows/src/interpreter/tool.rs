@@ -1,0 +1,172 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use workflow_sdk::{Breaker, Error, Result};
+
+use super::evaluation::{self, as_text};
+use super::frame::Frame;
+use super::mentions::Mentions;
+use super::retry;
+use crate::expression::Scope;
+use crate::graph::{MissingPath, RetryRule, Step, ToolUse};
+use crate::secrets::Seen;
+use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
+
+/// Calls a tool as one step. The body renders the arguments, asks the policy, calls the tool and
+/// renders the output, so none of these runs in a replay.
+pub(super) async fn run_tool(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Value> {
+    let scope = &frame.scope(&Mentions::of(step.output.iter().chain([&call.args])));
+    let attempt = || async move {
+        let number = frame.ctx.attempt();
+        let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout };
+        let called = call_tool(&Caller::of(frame), &place, call, scope).await;
+        let result = called.map_err(|error| after(step.retry.as_ref(), error, number))?;
+        make_output(frame, step, result, scope).await
+    };
+    run_body(frame, step, attempt).await
+}
+
+/// Runs a body with the retries, the breaker and the limit of this step.
+pub(super) async fn run_body<F>(frame: &Frame<'_>, step: &Step, body: impl FnMut() -> F + Send) -> Result<Value>
+where
+    F: Future<Output = Result<Value>> + Send,
+{
+    let limit = match &step.limit {
+        None => None,
+        Some(limit) => {
+            let name = evaluation::decision_key(&step.id);
+            let key = frame.render_step(&name, &step.id, "limit.key", &limit.key.as_str().into()).await?;
+            Some((limit.name.as_str(), as_text(&key)))
+        }
+    };
+    let mut engine = frame.ctx.step(&step.id, body).retry(retry::policy(step.retry.as_ref()));
+    if let Some((name, key)) = limit {
+        engine = engine.limit(name, key);
+    }
+    if let Some(rule) = &step.breaker {
+        let breaker = Breaker::named(&rule.name).failures(rule.failures).within(rule.within).open_for(rule.open_for);
+        engine = engine.breaker(breaker);
+    }
+    engine.await
+}
+
+/// Renders the output of a step from its result, in the step's body.
+pub(super) async fn make_output(frame: &Frame<'_>, step: &Step, result: Value, scope: &Scope) -> Result<Value> {
+    match &step.output {
+        None => Ok(result),
+        Some(template) => frame.render(&step.id, "output", template, &scope.clone().with("result", result)).await,
+    }
+}
+
+/// Decides whether another attempt follows this failure of an attempt, counted from 1.
+pub(super) fn after(rule: Option<&RetryRule>, failure: Failed, attempt: u32) -> Error {
+    match failure {
+        Failed::Step(error) => error,
+        Failed::Tool(error, asked) => {
+            let again = retry::again(rule, error.class, asked, attempt);
+            error.again(again).into()
+        }
+    }
+}
+
+/// A failure of one attempt.
+pub(super) enum Failed {
+    /// A failure after which no attempt follows, such as that of an expression.
+    Step(Error),
+    /// A failure of a tool, and the delay that it asked for.
+    Tool(FlowError, Option<Duration>),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Step(error)
+    }
+}
+
+impl Failed {
+    pub(super) fn of(step: &str, error: ToolError) -> Self {
+        Self::Tool(FlowError::of_tool(step, &error), error.retry_after)
+    }
+}
+
+/// The place of one call of a tool.
+pub(super) struct Place<'p> {
+    pub(super) step: &'p str,
+    pub(super) key: &'p str,
+    pub(super) timeout: Option<Duration>,
+}
+
+/// Calls tools on behalf of an account.
+pub(super) struct Caller<'c> {
+    pub(super) runtime: &'c FlowRuntime,
+    pub(super) actor: &'c str,
+    pub(super) missing: MissingPath,
+}
+
+impl<'c> Caller<'c> {
+    pub(super) fn of(frame: &'c Frame<'_>) -> Self {
+        Self { runtime: frame.runtime(), actor: &frame.run.start.actor, missing: frame.run.flow().missing_path }
+    }
+}
+
+/// Calls a tool once.
+pub(super) async fn call_tool(
+    caller: &Caller<'_>,
+    place: &Place<'_>,
+    call: &ToolUse,
+    scope: &Scope,
+) -> Result<Value, Failed> {
+    let Caller { runtime, actor, missing } = *caller;
+    let failed = |error| Failed::of(place.step, error);
+    let Some(tool) = runtime.find_tool(&call.tool) else {
+        let message = format!("this worker has no tool {:?}; register it, or name another one", call.tool);
+        return Err(failed(ToolError::new(ErrorClass::Invalid, message)));
+    };
+    let seen = look_up(runtime, actor, &call.args).await.map_err(failed)?;
+    let secrets: Map<String, Value> =
+        seen.0.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    let scope = scope.clone().with("secrets", Value::Object(secrets));
+    let rendered = runtime.evaluator().render(&call.args, &scope, missing).await;
+    let args = rendered.map_err(|error| evaluation::failed(place.step, "args", &error))?;
+    if !runtime.policy().may(actor, &call.tool, &args) {
+        let message =
+            format!("{actor:?} may not call {:?}; ask for the permission, or start as another account", call.tool);
+        return Err(failed(ToolError::new(ErrorClass::Invalid, message)));
+    }
+    let mut one = ToolCall::new(args, actor, place.key);
+    one.timeout = place.timeout;
+    match within(place.timeout, tool.call(one)).await {
+        Ok(result) => Ok(seen.redact(result)),
+        Err(error) => Err(failed(ToolError { message: seen.redact_text(&error.message), ..error })),
+    }
+}
+
+/// Limits the time of one attempt.
+pub(super) async fn within<T>(
+    limit: Option<Duration>,
+    attempt: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    let Some(limit) = limit else { return attempt.await };
+    let late = || ToolError::new(ErrorClass::Timeout, format!("the attempt had not ended after {limit:?}"));
+    tokio::time::timeout(limit, attempt).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Returns the secrets that these arguments mention.
+async fn look_up(runtime: &FlowRuntime, actor: &str, args: &Value) -> Result<Seen, ToolError> {
+    let mut names = BTreeSet::new();
+    Mentions::names_of(args, "secrets", &mut names);
+    let mut seen = Seen::default();
+    for name in names {
+        let found = match runtime.secrets() {
+            Some(secrets) => secrets.get(actor, &name).await?,
+            None => None,
+        };
+        let Some(value) = found else {
+            let message = format!("there is no secret {name:?} for {actor:?}; add it, or name another one");
+            return Err(ToolError::new(ErrorClass::Invalid, message));
+        };
+        seen.0.insert(name, value);
+    }
+    Ok(seen)
+}

@@ -1,0 +1,100 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::ToolError;
+
+/// Gives the values behind `{{secrets.name}}`.
+///
+/// Such a template may stand in the arguments of tools only. Its value is looked up before each
+/// attempt, is never recorded, and is taken out of results and errors.
+#[async_trait]
+pub trait Secrets: Send + Sync + 'static {
+    /// Returns the value of a secret for this account, or `None` if there is none.
+    ///
+    /// # Errors
+    /// A [`ToolError`] if the store of secrets cannot be asked; its class decides whether the step
+    /// is tried again.
+    async fn get(&self, actor: &str, name: &str) -> Result<Option<String>, ToolError>;
+}
+
+/// Secrets that stand in memory, equal for all accounts.
+///
+/// ```
+/// use workflow_flows::{FixedSecrets, FlowRuntime};
+///
+/// let secrets = FixedSecrets::default().with("bank", "t0ken-of-the-bank");
+/// let runtime = FlowRuntime::builder().secrets(secrets).build();
+/// # let _ = runtime;
+/// ```
+#[derive(Clone, Default)]
+pub struct FixedSecrets(BTreeMap<String, String>);
+
+impl FixedSecrets {
+    /// Adds a secret, or replaces it.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+}
+
+#[async_trait]
+impl Secrets for FixedSecrets {
+    async fn get(&self, _actor: &str, name: &str) -> Result<Option<String>, ToolError> {
+        Ok(self.0.get(name).cloned())
+    }
+}
+
+/// Shows the names only.
+impl fmt::Debug for FixedSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The values that one attempt has seen, by name.
+#[derive(Default)]
+pub(crate) struct Seen(pub(crate) BTreeMap<String, String>);
+
+impl Seen {
+    /// Takes the values out of a text.
+    pub(crate) fn redact_text(&self, text: &str) -> String {
+        let values = self.0.iter().filter(|(_, value)| !value.is_empty());
+        values.fold(text.to_owned(), |text, (name, value)| text.replace(value.as_str(), &format!("[secret {name}]")))
+    }
+
+    /// Takes the values out of each text inside a value.
+    pub(crate) fn redact(&self, value: Value) -> Value {
+        if self.0.is_empty() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.redact_text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact(item)).collect(),
+            Value::Object(entries) => {
+                entries.into_iter().map(|(key, value)| (self.redact_text(&key), self.redact(value))).collect()
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_of_secrets_leave_texts_keys_and_lists() {
+        let seen = Seen([("key".to_owned(), "s3cret".to_owned()), ("none".to_owned(), String::new())].into());
+        let value = json!({ "a": ["x s3cret y", 1], "s3cret": { "b": "s3crets3cret" } });
+        let redacted = json!({
+            "a": ["x [secret key] y", 1], "[secret key]": { "b": "[secret key][secret key]" }
+        });
+        assert_eq!(seen.redact(value), redacted);
+    }
+}

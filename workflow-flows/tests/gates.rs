@@ -1,0 +1,281 @@
+//! Steps that wait for people, times and events, and what runs and tools may see.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
+use serde_json::{Value, json};
+use workflow_flows::graph::Recipe;
+use workflow_flows::{
+    ErrorClass, FixedSecrets, FlowCode, FlowStore, ModelAnswer, Policy, ScriptedModel, ToolCall, ToolError,
+};
+use workflow_sdk::{RunStatus, SignalOutcome};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn an_approval_waits_for_a_person() {
+    let gate = |further: Value| {
+        let approval = json!({ "to": ["ops", "{{input.owner}}"], "title": "Ship {{input.id}}?",
+            "show": { "id": "{{input.id}}" } });
+        steps(json!([with(
+            step("gate", json!({ "approval": with(approval, further) })),
+            json!({ "timeout": 3_600_000 })
+        )]))
+    };
+    let input = json!({ "owner": "bob", "id": 7 });
+    let env = env().await;
+    let run = begin(&env, gate(json!({})), input.clone()).await;
+    assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+    let client = env.client().await.unwrap();
+    let pending = client.approvals_of(run.id()).await.unwrap().remove(0);
+    assert_eq!((pending.key.as_str(), pending.to.as_deref()), ("gate", Some("ops, bob")));
+    let shown = run.history().await.unwrap().into_iter().find(|row| row.step_key == "gate!").unwrap();
+    assert_eq!(shown.output.as_deref(), Some(r#"{"show":{"id":7},"title":"Ship 7?","to":["ops","bob"]}"#));
+    for number in 0..3 {
+        let outcome = client.approve(run.id(), "gate", "bob").note("fine").await.unwrap();
+        assert_eq!(matches!(outcome, SignalOutcome::Accepted), number == 0, "{outcome:?}");
+    }
+    let result = run.finish().await.unwrap();
+    assert_eq!((&result["approved"], &result["by"], &result["note"]), (&json!(true), &json!("bob"), &json!("fine")));
+
+    let refuse = async |further: Value| {
+        let run = begin(&env, gate(further), input.clone()).await;
+        env.client().await.unwrap().reject(run.id(), "gate", "ops").note("too dear").await.unwrap();
+        run.finish().await
+    };
+    let failed = refuse(json!({})).await.unwrap_err().to_string();
+    assert!(failed.contains("F231: step \"gate\": rejected by ops: too dear"), "{failed}");
+    assert_eq!(refuse(json!({ "on_reject": "continue" })).await.unwrap()["approved"], json!(false));
+    let block = json!({ "on_reject": { "do": { "do": [echo("no", json!("no: {{steps.gate.note}}"))] } } });
+    assert_eq!(refuse(block).await.unwrap(), json!("no: too dear"));
+
+    let (late, _) = finish(&env, gate(json!({})), input.clone()).await;
+    assert_eq!(late.unwrap_err().code, FlowCode::Unanswered);
+    let block = json!({ "on_timeout": { "do": [echo("late", json!("escalated"))] } });
+    assert_eq!(finish(&env, gate(block), input).await.0.unwrap(), json!("escalated"));
+}
+
+#[tokio::test]
+async fn a_decision_is_taken_once_among_its_options() {
+    let triage = |further: Value| {
+        let decision = json!({ "prompt": "Resolve {{input}}?", "options": { "resolve": "", "escalate": "" } });
+        steps(json!([with(
+            step("triage", json!({ "decision": with(decision, further) })),
+            json!({ "timeout": 120_000 })
+        )]))
+    };
+    let env = env().await;
+    let run = begin(&env, triage(json!({})), json!(1)).await;
+    env.signal(&run, "decision:triage", &json!({ "choice": "guess" })).await.unwrap();
+    assert_eq!(run.status().await.unwrap(), RunStatus::Parked, "an answer that is no option is dropped");
+    env.signal(&run, "decision:triage", &json!({ "choice": "escalate", "by": "ann" })).await.unwrap();
+    assert_eq!(run.finish().await.unwrap(), json!({ "choice": "escalate", "by": "ann", "note": null }));
+    let (late, _) = finish(&env, triage(json!({ "fallback": "resolve" })), json!(1)).await;
+    assert_eq!(late.unwrap()["choice"], json!("resolve"));
+    let (late, _) = finish(&env, triage(json!({})), json!(1)).await;
+    assert_eq!(late.unwrap_err().code, FlowCode::Unanswered);
+}
+
+#[tokio::test]
+async fn waits_end_at_their_time_or_event() {
+    let env = env().await;
+    let began = env.now();
+    let naps = steps(json!([
+        step("nap", json!({ "wait": { "for": 90_000 } })),
+        step("morning", json!({ "wait": { "until": "next {{input}} UTC" } })),
+    ]));
+    let (result, run) = finish(&env, naps, json!("08:00")).await;
+    assert_eq!(result.unwrap(), Value::Null);
+    assert_eq!(env.now().as_micros() - began.as_micros(), 8 * 3_600_000_000);
+    run.assert_ran(["nap/sleep", "morning?", "morning/sleep"]).await;
+
+    let paid = with(
+        step(
+            "paid",
+            json!({ "wait": { "event": { "name": "payment", "key": "{{input.order}}",
+                "matches": "event.amount >= 5" } } }),
+        ),
+        json!({ "timeout": 60_000 }),
+    );
+    let run = begin(&env, steps(json!([paid.clone()])), json!({ "order": "o1" })).await;
+    assert_eq!(run.emit("payment", "o1", &json!({ "amount": 3 })).await.unwrap(), 1);
+    assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+    assert_eq!(run.emit("payment", "o2", &json!({ "amount": 9 })).await.unwrap(), 0);
+    assert_eq!(run.emit("payment", "o1", &json!({ "amount": 5 })).await.unwrap(), 1);
+    assert_eq!(run.finish().await.unwrap(), json!({ "amount": 5 }));
+    let (late, _) = finish(&env, steps(json!([paid])), json!({ "order": "o3" })).await;
+    assert_eq!(late.unwrap_err().code, FlowCode::Unanswered);
+}
+
+#[tokio::test]
+async fn flows_reach_each_other_by_events_and_signals() {
+    let env = env().await;
+    let wait = |matches: Value| {
+        steps(json!([step(
+            "w",
+            json!({ "wait": { "event": { "name": "go", "key": "k{{input}}", "matches": matches } } })
+        )]))
+    };
+    let waiting = begin(&env, wait(json!(null)), json!(1)).await;
+    let asked =
+        begin(&env, steps(json!([step("q", json!({ "decision": { "prompt": "?", "show": null } }))])), json!(null))
+            .await;
+    let tell = steps(json!([
+        step("all", json!({ "emit": { "event": "go", "key": "k{{input.n}}", "data": { "from": "{{run.actor}}" } } })),
+        step("one", json!({ "emit": { "event": "decision:q", "to": "{{input.run}}", "data": { "choice": [1] } } })),
+    ]));
+    let (result, _) = finish(&env, tell.clone(), json!({ "n": 1, "run": asked.id().to_string() })).await;
+    assert_eq!(result.unwrap(), json!({ "reached": 1 }));
+    assert_eq!(waiting.finish().await.unwrap(), json!({ "from": "ann" }));
+    assert_eq!(asked.finish().await.unwrap()["choice"], json!([1]));
+    let (result, _) = finish(&env, tell, json!({ "n": 2, "run": "x" })).await;
+    assert!(result.unwrap_err().message.contains("not the id of a run"));
+}
+
+#[tokio::test]
+async fn a_flow_calls_the_newest_version_of_another_one_as_a_child() {
+    let store = FlowStore::in_memory();
+    let refund = |text: &str| {
+        let mut flow = steps(json!([echo("back", json!(format!("{text} {{{{input.cents}}}} for {{{{run.actor}}}}")))]));
+        flow.name = "refund".to_owned();
+        flow
+    };
+    store.deploy(&refund("old"), "ann", None).await.unwrap();
+    store.deploy(&refund("new"), "ann", None).await.unwrap();
+    let flows = store.clone();
+    let (env, _) = env_with(move |calls| runtime(calls).flows(flows.clone()).build()).await;
+    let call = |call: Value| steps(json!([step("sub", json!({ "flow": call }))]));
+    let (result, run) =
+        finish(&env, call(json!({ "name": "refund", "args": { "cents": "{{input}}" } })), json!(5)).await;
+    assert_eq!(result.unwrap(), json!("new 5 for ann"));
+    run.assert_ran(["sub!", "sub/flow"]).await;
+    let (result, _) =
+        finish(&env, call(json!({ "name": "refund", "version": "1", "args": { "cents": 6 } })), json!(5)).await;
+    assert_eq!(result.unwrap(), json!("old 6 for ann"));
+    let (result, _) =
+        finish(&env, call(json!({ "name": "refund", "detach": true, "args": { "cents": 6 } })), json!(5)).await;
+    let id: workflow_sdk::RunId = result.unwrap().as_str().unwrap().parse().unwrap();
+    assert_eq!(env.run::<Value>(id).finish().await.unwrap(), json!("new 6 for ann"));
+    let (result, _) = finish(&env, call(json!({ "name": "refnd" })), json!(5)).await;
+    assert!(result.unwrap_err().message.contains("there is no flow \"refnd\"; deploy it first"));
+}
+
+struct Rules;
+
+impl Policy for Rules {
+    fn may(&self, actor: &str, tool: &str, args: &Value) -> bool {
+        actor == "ann" && (tool != "note" || *args != json!("secret"))
+    }
+}
+
+#[tokio::test]
+async fn the_policy_is_asked_before_each_call() {
+    let (env, calls) = env_with(|calls| runtime(calls).policy(Rules).build()).await;
+    let note = |text: &str| steps(json!([tool("n", "note", json!(text))]));
+    assert_eq!(finish(&env, note("open"), json!(null)).await.0.unwrap(), json!("open"));
+    let error = finish(&env, note("secret"), json!(null)).await.0.unwrap_err();
+    assert!(error.message.contains("\"ann\" may not call \"note\""), "{error}");
+    assert_eq!((error.class, calls.of("secret")), (ErrorClass::Invalid, 0));
+}
+
+#[tokio::test]
+async fn secrets_reach_tools_and_nothing_else() {
+    let (env, _) = env_with(|calls| {
+        let secrets = FixedSecrets::default().with("bank", "t0ken");
+        let leaks = |args: Value, _call: ToolCall| async move {
+            assert_eq!(args["auth"], "Bearer t0ken");
+            match args["fail"].as_bool() {
+                Some(true) => Err(ToolError::new(ErrorClass::Failed, "refused t0ken")),
+                _ => Ok(json!({ "seen": args["auth"] })),
+            }
+        };
+        runtime(calls).secrets(secrets).tool("bank", leaks).build()
+    })
+    .await;
+    let call =
+        |fail: bool| steps(json!([tool("pay", "bank", json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail }))]));
+    let (result, run) = finish(&env, call(false), json!(null)).await;
+    assert_eq!(result.unwrap(), json!({ "seen": "Bearer [secret bank]" }));
+    assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
+    let (result, run) = finish(&env, call(true), json!(null)).await;
+    assert_eq!(result.unwrap_err().message, "refused [secret bank]");
+    assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
+    let (result, _) = finish(&env, steps(json!([echo("e", json!("{{secrets.other}}"))])), json!(null)).await;
+    assert!(result.unwrap_err().message.contains("no secret \"other\""));
+}
+
+#[tokio::test]
+async fn a_recipe_asks_the_model_and_checks_its_answer() {
+    let mut misfit = ModelAnswer::new(json!(1));
+    misfit.problems.push("/: 1 is not an object".to_owned());
+    let (env, _) = env_with(move |calls| {
+        let answers = [Ok(ModelAnswer::new(json!({ "short": "ok" }))), Ok(misfit.clone())];
+        let mut named: Recipe =
+            serde_json::from_value(json!({ "prompt": "Sum up {{args.text}}", "output": {} })).unwrap();
+        named.max_tokens = Some(5);
+        runtime(calls).model(ScriptedModel::with_answers(answers)).recipe("sum", named).build()
+    })
+    .await;
+    let ask =
+        |name: &str| steps(json!([step("r", json!({ "recipe": { "name": name, "args": { "text": "{{input}}" } } }))]));
+    assert_eq!(finish(&env, ask("sum"), json!("long")).await.0.unwrap(), json!({ "short": "ok" }));
+    let error = finish(&env, ask("sum"), json!("long")).await.0.unwrap_err();
+    assert_eq!((error.code, error.message.contains("/: 1 is not an object")), (FlowCode::Answer, true));
+    assert!(finish(&env, ask("other"), json!(1)).await.0.unwrap_err().message.contains("no recipe \"other\""));
+}
+
+#[tokio::test]
+async fn a_handoff_tells_and_never_fails_the_run() {
+    let (env, calls) = env_with(|calls| {
+        let calls_of_mail = calls.clone();
+        let mail = move |args: Value, _call: ToolCall| {
+            calls_of_mail.count(&args["text"].to_string());
+            async move { Ok(args) }
+        };
+        runtime(calls).tool("mail", mail).build()
+    })
+    .await;
+    let tell = |via: Value| {
+        steps(json!([step("tell", json!({ "handoff": { "to": "billing", "text": "see {{input}}", "via": via } }))]))
+    };
+    for via in [json!(["mail", "pigeon"]), json!([])] {
+        let (result, run) = finish(&env, tell(via), json!("{{x}}")).await;
+        assert_eq!(result.unwrap(), Value::Null);
+        let row = run.history().await.unwrap().remove(0);
+        assert!(row.output.unwrap().contains("not_told"), "the failure is recorded");
+    }
+    assert_eq!(calls.of("\"see {{x}}\""), 1, "no text of a message is a template");
+}
+
+#[tokio::test]
+async fn a_run_that_is_canceled_undoes_and_does_not_handle_the_cancel() {
+    let (env, calls) = env_with(|calls| runtime(calls).build()).await;
+    let flow = flow_with(
+        json!({ "do": [
+            with(echo("a", json!(1)), json!({ "undo": { "tool": "note", "args": "undone" } })),
+            with(step("nap", json!({ "wait": { "for": 3_600_000 } })), json!({ "on_error": "ignore" })),
+            echo("never", json!(1)),
+        ] }),
+        json!({ "on_error": { "do": [tool("tell", "note", json!("told"))] } }),
+    );
+    let run = begin(&env, flow, json!(null)).await;
+    run.cancel().await.unwrap();
+    env.settle().await.unwrap();
+    assert_eq!(run.status().await.unwrap(), RunStatus::Canceled);
+    assert_eq!((calls.of("undone"), calls.of("told")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_flow_whose_time_is_over_fails_and_handles_that() {
+    let (env, calls) = env_with(|calls| runtime(calls).build()).await;
+    let flow = flow_with(
+        json!({ "do": [step("nap", json!({ "wait": { "for": 3_600_000 } }))] }),
+        json!({ "timeout": 60_000, "on_error": { "do": [tool("tell", "note", json!("{{error.class}}"))] } }),
+    );
+    let start = workflow_flows::FlowStart::new(flow);
+    let run = env.start(workflow_flows::flow, start).with(|start| start.deadline(60 * SECOND)).await.unwrap();
+    env.advance(61 * SECOND).await.unwrap();
+    assert_eq!((run.status().await.unwrap(), calls.of("timeout")), (RunStatus::Failed, 1));
+}
