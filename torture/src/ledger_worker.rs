@@ -8,6 +8,7 @@ use crate::ledger::{Fact, Ledger};
 use crate::program::{PLANNED, program};
 use crate::race_client::race;
 use crate::worker_process::WorkerSettings;
+use crate::workflows::events::{listener, speaker};
 use crate::workflows::limited::limited;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
@@ -96,6 +97,8 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(gatekeeper)
         .register(program)
         .register(limited)
+        .register(listener)
+        .register(speaker)
         .register(rolled)
         .register(FirstVersion)
         .concurrency(settings.concurrency)

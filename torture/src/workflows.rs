@@ -1,5 +1,6 @@
 //! Workflows whose steps write to a [`Ledger`].
 
+pub mod events;
 pub mod limited;
 pub mod rolled;
 

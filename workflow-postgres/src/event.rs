@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use sqlx::{PgConnection, Row};
 
+use workflow_engine::faults::planted;
 use workflow_engine::model::{
     Clock, EMISSION_SIGNAL, EVENT_SIGNAL, EmittingStep, EventName, EventWait, LeftWait, NewEmission, RunId, Timestamp,
 };
@@ -118,6 +119,7 @@ pub(super) async fn emit(
     clock: &Clock,
     NewEmission { event, payload, by }: &NewEmission,
 ) -> Result<Emitted, Failure> {
+    let by = by.as_ref().filter(|_| !planted("repeated-emission"));
     if let Some(EmittingStep { run_id, key }) = by {
         let query = sql.find_emission.query().bind(run_id.as_uuid()).bind(key);
         if let Some(row) = query.fetch_optional(&mut *connection).await? {

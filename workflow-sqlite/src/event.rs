@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use sqlx::SqliteConnection;
 
+use workflow_engine::faults::planted;
 use workflow_engine::model::{
     EMISSION_SIGNAL, EVENT_SIGNAL, EmittingStep, EventWait, LeftWait, NewEmission, RunId, Timestamp,
 };
@@ -76,6 +77,7 @@ pub(super) async fn emit(
     NewEmission { event, payload, by }: &NewEmission,
     now: Timestamp,
 ) -> Result<Emitted, DatabaseError> {
+    let by = by.as_ref().filter(|_| !planted("repeated-emission"));
     if let Some(EmittingStep { run_id, key }) = by {
         let query = sqlx::query_scalar(sql::FIND_EMISSION).bind(run_id.to_string()).bind(key);
         let count: Option<String> = query.fetch_optional(&mut *connection).await.during(EMIT)?;

@@ -10,6 +10,7 @@ mod bombs;
 mod cluster;
 mod disk;
 mod equal;
+mod events;
 mod files;
 mod hang;
 mod kill;
@@ -177,6 +178,15 @@ pub const KINDS: &[Kind] = &[
         round: 10,
         has_own_servers: false,
         run: |part| Box::pin(hang::round(part)),
+    },
+    Kind {
+        name: "events",
+        what: "workers die while runs wait for events, and while runs and a client emit them",
+        delivered: "the process ran a body or held a claim",
+        databases: BOTH,
+        round: 25,
+        has_own_servers: false,
+        run: |part| Box::pin(events::round(part)),
     },
     Kind {
         name: "files",

@@ -19,6 +19,7 @@ const COUNTS: &[(&str, usize)] = &[
     ("stops", 10),
     ("bombs", 4),
     ("hang", 2),
+    ("events", 100),
     ("files", 10),
     ("pooler", 3),
     ("limits", 100),

@@ -52,6 +52,10 @@ pub async fn a_limit_holds_while_workers_die(database: Database) {
     slice("limits", database, 10).await;
 }
 
+pub async fn events_are_heard_once_while_workers_die(database: Database) {
+    slice("events", database, 8).await;
+}
+
 pub async fn seats_hold_while_workers_die(database: Database) {
     slice("seats", database, 10).await;
 }

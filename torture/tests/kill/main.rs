@@ -105,6 +105,7 @@ workflow_tests::cases! {
         nothing_is_acknowledged_while_a_file_is_away,
         a_pooler_dies_and_one_that_lends_is_refused,
         a_limit_holds_while_workers_die,
+        events_are_heard_once_while_workers_die,
         seats_hold_while_workers_die,
         schedules_start_one_run_per_occurrence,
         programs_return_the_predicted_results,

@@ -194,6 +194,12 @@ pub const BUGS: &[PlantedBug] = &[
         Some("programs"),
     ),
     PlantedBug::new(
+        "repeated-emission",
+        "each attempt of a step emits its event again: runs hear it twice, or the number of runs is wrong",
+        conformance("event::a_step_emits_its_event_once", "panicked"),
+        Some("events"),
+    ),
+    PlantedBug::new(
         "unlocked-queue",
         "two claims count the running runs of a queue at the same time, and both begin what is free",
         Check::Campaign,
