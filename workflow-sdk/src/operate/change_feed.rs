@@ -183,12 +183,9 @@ impl WatchedRun {
 
     /// Forgets the outcomes that follow each other without a gap.
     fn settle(&mut self, attempts: &[StepAttempt]) {
-        let mut next = self.settled.as_ref().and_then(|place| place.position).map_or(FIRST_POSITION, |last| last + 1);
-        for it in attempts.iter().take_while(|it| it.position.is_some()) {
-            if it.position != Some(next) {
-                break;
-            }
-            next += 1;
+        let last = self.settled.as_ref().and_then(|place| place.position);
+        let positions = last.map_or(FIRST_POSITION, |last| last + 1)..;
+        for (it, _) in attempts.iter().zip(positions).take_while(|(it, next)| it.position == Some(*next)) {
             self.attempts.remove(&(it.step_key.clone(), it.attempt));
             self.settled = Some(HistoryPlace::of(it));
         }
