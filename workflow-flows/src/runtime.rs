@@ -152,11 +152,11 @@ impl FlowRuntimeBuilder {
         Fut: Future<Output = Result<T, ToolError>> + Send + 'static,
         T: Serialize + 'static,
     {
-        self.add(ClosureTool { name: name.into(), call, types: PhantomData })
+        self.custom_tool(ClosureTool { name: name.into(), call, types: PhantomData })
     }
 
     /// Adds a tool under its own name. A tool of the same name is replaced.
-    pub fn add(mut self, tool: impl Tool) -> Self {
+    pub fn custom_tool(mut self, tool: impl Tool) -> Self {
         self.0.tools.insert(tool.name().to_owned(), Arc::new(tool));
         self
     }

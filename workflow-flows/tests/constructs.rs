@@ -1,5 +1,7 @@
 //! What each construct of a flow does.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{echo, env, env_with, finish, flow_with, run, runtime, step, steps, tool, with};

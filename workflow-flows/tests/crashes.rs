@@ -1,6 +1,8 @@
 //! Twenty flows, each killed before and after each of its commits: the output is equal each time,
 //! and no tool is called for a step whose outcome was recorded.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Calls, echo, flow_with, runtime, step, steps, tool, with};

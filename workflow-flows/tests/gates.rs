@@ -1,5 +1,7 @@
 //! Steps that wait for people, times and events, and what runs and tools may see.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use std::time::Duration;

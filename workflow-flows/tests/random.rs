@@ -1,6 +1,8 @@
 //! Random flows against a straight interpreter, which is a plain recursive function: under crashes
 //! at every commit and in other orders of the steps, each flow has the same output.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use std::collections::BTreeMap;

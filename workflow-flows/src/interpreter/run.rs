@@ -42,10 +42,7 @@ pub(super) async fn run(ctx: &Ctx<FlowRuntime>, start: FlowStart) -> Result<Valu
 
 async fn run_body(frame: &Frame<'_>, resume: Option<Box<Resume>>) -> Result<Arc<Value>> {
     let body = &frame.run.flow().body;
-    let position = match resume {
-        Some(resume) => Some(resume.at),
-        None => None,
-    };
+    let position = resume.map(|resume| resume.at);
     match (body, position) {
         (Block::Do(steps), Some(Position::Do(number))) => run_in_order(frame.top(), steps, number).await,
         (Block::Graph { steps, .. }, Some(Position::Graph { id, visits, error })) => {
@@ -89,7 +86,7 @@ async fn within_timeout(
         return body.await;
     }
     let watch = async {
-        let end = std::time::SystemTime::from(frame.ctx.created_at()) + flow.timeout;
+        let end = frame.ctx.created_at() + flow.timeout;
         frame.ctx.sleep_until(end).await?;
         frame.record::<(), _>("timeout!", || end_run(frame)).await?;
         // The body goes on: it is interrupted, or the run is paused.

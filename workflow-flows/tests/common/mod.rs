@@ -95,7 +95,7 @@ pub fn runtime(calls: &Calls) -> FlowRuntimeBuilder {
     let (flaky, seen) = (calls.clone(), calls.clone());
     FlowRuntime::builder()
         .evaluator(Mini)
-        .add(Echo(calls.clone()))
+        .custom_tool(Echo(calls.clone()))
         .tool("fail", |args: Value, _call: ToolCall| async move {
             let class = serde_json::from_value(args["class"].clone()).unwrap_or(ErrorClass::Failed);
             Err::<Value, _>(ToolError::new(class, args["message"].as_str().unwrap_or("it fails")))
