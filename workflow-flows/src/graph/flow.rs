@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Block, millis};
+use super::{Block, Trigger, millis};
 
 /// A whole flow. Its serialized form is part of the input of each of its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Flow {
     /// Runs after success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_complete: Option<Block>,
+    /// What starts it besides a person or a program. The interpreter does not read it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Trigger>,
 }
 
 /// What happens to a run that takes too long.

@@ -105,6 +105,9 @@ pub struct Loop {
     pub until: Until,
     /// The bound of items or turns.
     pub max: u32,
+    /// What happens at the bound.
+    #[serde(default)]
+    pub at_max: AtMax,
     /// The wait between two turns of [`Until::While`] and [`Until::Until`].
     #[serde(default, with = "millis::option", skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
@@ -115,6 +118,17 @@ pub struct Loop {
     pub on_item_error: OnItemError,
     /// The steps of one item or turn. They see `item` and `index`.
     pub body: Block,
+}
+
+/// What happens when a loop has more items or turns than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtMax {
+    /// The loop fails.
+    #[default]
+    Fail,
+    /// The loop ends, and further items are ignored, as in the dialect `opcode`.
+    Stop,
 }
 
 /// How long a loop goes on.

@@ -9,11 +9,13 @@ mod flow;
 mod kind;
 mod millis;
 mod step;
+mod trigger;
 
 pub use block::{Block, Next};
 pub use flow::{Flow, MissingPath, OnTimeout};
 pub use kind::{
-    Approval, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject, Parallel,
+    Approval, AtMax, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject, Parallel,
     ParallelMode, Recipe, Switch, Until, Wait,
 };
 pub use step::{Backoff, BreakerRule, LimitRule, OnError, RetryRule, Step, ToolUse};
+pub use trigger::{Overlap, Trigger};

@@ -49,9 +49,32 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Further names of the result under `steps`, such as those of nested steps in the dialect
-    /// `opcode`.
+    /// `opcode`. In the body of a loop, `{index}` in a name stands for the loop's index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+}
+
+impl Step {
+    /// Creates a step that has only an id and a kind.
+    #[must_use]
+    pub fn new(id: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            when: None,
+            needs: Vec::new(),
+            next: None,
+            max_visits: None,
+            retry: None,
+            timeout: None,
+            breaker: None,
+            limit: None,
+            on_error: OnError::Fail,
+            undo: None,
+            output: None,
+            aliases: Vec::new(),
+        }
+    }
 }
 
 /// A tool and its arguments.
