@@ -20,3 +20,8 @@ pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
 
 /// The JSON Schema of documents in the native dialect, for editors and agents.
 pub const SCHEMA: &str = include_str!("flow-1.schema.json");
+
+/// Compiles the code on this page of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/flows.md")]
+struct FlowsPage;

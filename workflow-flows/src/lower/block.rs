@@ -85,7 +85,7 @@ pub(crate) fn begin(
         return None;
     }
     let section = lowering.section;
-    lowering.outline.blocks.push(BlockOutline { shape, section, parent, steps: Vec::new(), start: None, span });
+    lowering.outline.blocks.push(BlockOutline { shape, section, parent, steps: Vec::new(), start: None });
     Some(lowering.outline.blocks.len() - 1)
 }
 

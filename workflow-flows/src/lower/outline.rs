@@ -42,7 +42,6 @@ pub(crate) struct BlockOutline {
     pub(crate) steps: Vec<usize>,
     /// The step with which a graph begins.
     pub(crate) start: Option<usize>,
-    pub(crate) span: Span,
 }
 
 /// A step that another one names.

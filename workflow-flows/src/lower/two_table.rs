@@ -161,7 +161,7 @@ fn escaped(value: Value) -> Value {
 fn next(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: usize, ids: &Ids<'_>) -> Option<Next> {
     let [next, branch, parallel, join, done] =
         ["next", "branch", "parallel", "join", "done"].map(|key| fields.take(key));
-    let mut target = |lowering: &mut Lowering<'_>, node: &Node| {
+    let target = |lowering: &mut Lowering<'_>, node: &Node| {
         lowering.text(node, "a target").map(|name| Named { id: ids.find(&name), span: node.span })
     };
     let (transition, next) = if let Some(node) = next {
