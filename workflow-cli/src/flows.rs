@@ -144,7 +144,11 @@ fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
         FlowDialect::Opcode => Dialect::Opcode,
     });
     // The name of the file is the name of a flow only in dialects that have no place for one.
-    Options { dialect, name: (dialect != Some(Dialect::Native) && !name.is_empty()).then_some(name), ..Options::default() }
+    Options {
+        dialect,
+        name: (dialect != Some(Dialect::Native) && !name.is_empty()).then_some(name),
+        ..Options::default()
+    }
 }
 
 /// Returns the name of a file without what follows its first dot.

@@ -11,7 +11,7 @@ use crate::graph::{Block, Flow, Kind, Next, OnError, OnReject, Step, Until, Wait
 /// use workflow_flows::check::{Options, check};
 /// use workflow_flows::mermaid;
 ///
-/// let source = "flow: 1\nname: a\ndo: [ { id: fetch, tool: http }, { id: nap, wait: { for: 5m } } ]\n";
+/// let source = "flow: 1\nname: a\ndo: [ { id: a, tool: http }, { id: b, jq: .input } ]\n";
 /// let flow = check(source, &Options::default()).flow.ok_or("not valid")?;
 /// assert!(mermaid(&flow).starts_with("flowchart TD\n"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,8 +39,9 @@ pub fn mermaid(flow: &Flow) -> String {
 /// use workflow_flows::check::{Options, check};
 /// use workflow_flows::levels;
 ///
-/// let source = "flow: 1\nname: a\ndag: [ { id: a, tool: x }, { id: b, tool: x }, { id: c, tool: x, needs: [a, b] } ]\n";
-/// let flow = check(source, &Options::default()).flow.ok_or("not valid")?;
+/// let steps = "[ { id: a, tool: x }, { id: b, tool: x }, { id: c, tool: x, needs: [a, b] } ]";
+/// let source = format!("flow: 1\nname: a\ndag: {steps}\n");
+/// let flow = check(&source, &Options::default()).flow.ok_or("not valid")?;
 /// assert_eq!(levels(&flow.body), [vec!["a", "b"], vec!["c"]]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -56,7 +57,8 @@ pub fn levels(block: &Block) -> Vec<Vec<&str>> {
             // A checked dag has no cycle, so each turn places one step or more.
             for _ in 0..steps.len() {
                 for step in steps.iter().filter(|step| !found.contains_key(step.id.as_str())).collect::<Vec<_>>() {
-                    let needs: Vec<Option<usize>> = step.needs.iter().map(|id| found.get(id.as_str()).copied()).collect();
+                    let needs: Vec<Option<usize>> =
+                        step.needs.iter().map(|id| found.get(id.as_str()).copied()).collect();
                     if needs.iter().all(Option::is_some) {
                         let level = needs.into_iter().flatten().max().map_or(0, |level| level + 1);
                         found.insert(&step.id, level);
@@ -66,13 +68,19 @@ pub fn levels(block: &Block) -> Vec<Vec<&str>> {
             steps
         }
         Block::Graph { start, steps } => {
+            let joins = joins(steps);
             let mut open = vec![start.as_str()];
             let mut level = 0;
             while !open.is_empty() {
                 let fresh: Vec<&str> = open.into_iter().filter(|id| !found.contains_key(id)).collect();
                 found.extend(fresh.iter().map(|id| (*id, level)));
                 let beginning = steps.iter().filter(|step| fresh.contains(&step.id.as_str()));
-                open = beginning.flat_map(|step| targets(step).into_iter().map(|(to, _)| to)).collect();
+                open = beginning
+                    .flat_map(|step| {
+                        let join = joins.get(step.id.as_str()).copied();
+                        targets(step).into_iter().map(|(to, _)| to).chain(join)
+                    })
+                    .collect();
                 level += 1;
             }
             steps
@@ -177,7 +185,8 @@ impl Drawing {
     fn graph(&mut self, start: &str, steps: &[Step]) -> Ends {
         let drawn: Vec<Ends> = steps.iter().map(|step| self.step(step)).collect();
         let by_id: BTreeMap<&str, &Ends> = steps.iter().map(|step| step.id.as_str()).zip(&drawn).collect();
-        let mut all = Ends { entries: by_id.get(start).map(|ends| ends.entries.clone()).unwrap_or_default(), ..Ends::default() };
+        let mut all =
+            Ends { entries: by_id.get(start).map(|ends| ends.entries.clone()).unwrap_or_default(), ..Ends::default() };
         for (step, ends) in steps.iter().zip(&drawn) {
             for (to, why) in targets(step) {
                 if let Some(to) = by_id.get(to) {
@@ -259,6 +268,17 @@ impl Drawing {
         }
         parts
     }
+}
+
+/// The joins of a graph, by the steps that end branches.
+fn joins(steps: &[Step]) -> BTreeMap<&str, &str> {
+    let mut joins = BTreeMap::new();
+    for step in steps {
+        if let Some(Next::Parallel { join: Some(join), branches }) = &step.next {
+            joins.extend(joining_of(steps, branches).into_iter().map(|id| (id, join.as_str())));
+        }
+    }
+    joins
 }
 
 /// The steps that join, of these branches.

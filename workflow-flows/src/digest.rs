@@ -11,8 +11,9 @@ use crate::graph::Flow;
 /// ```
 /// use workflow_flows::check::{Options, check};
 ///
-/// let yaml = check("flow: 1\nname: a # a comment\ndo: [ { id: a, tool: log } ]\n", &Options::default());
-/// let json = check(r#"{"name":"a","do":[{"tool":"log","id":"a"}],"flow":1}"#, &Options::default());
+/// let options = Options::default();
+/// let yaml = check("flow: 1\nname: a # a comment\ndo: [ { id: a, tool: log } ]\n", &options);
+/// let json = check(r#"{"name":"a","do":[{"tool":"log","id":"a"}],"flow":1}"#, &options);
 /// assert!(yaml.digest.is_some() && yaml.digest == json.digest);
 /// ```
 #[must_use]
@@ -77,9 +78,10 @@ mod tests {
 
     #[test]
     fn canonical_json_follows_the_rfc() {
-        let value: Value =
-            serde_json::from_str(r#"{"b":[1.0,1e21,0.002,1e-7,4.5,-0.0,10],"a":"\u20ac\n","\ud83d\ude00":1,"\ufb33":2}"#)
-                .unwrap_or_default();
+        let value: Value = serde_json::from_str(
+            r#"{"b":[1.0,1e21,0.002,1e-7,4.5,-0.0,10],"a":"\u20ac\n","\ud83d\ude00":1,"\ufb33":2}"#,
+        )
+        .unwrap_or_default();
         let mut text = String::new();
         canonical(&value, &mut text);
         let expected = "{\"a\":\"\u{20ac}\\n\",\"b\":[1,1e+21,0.002,1e-7,4.5,0,10],\"\u{1f600}\":1,\"\u{fb33}\":2}";

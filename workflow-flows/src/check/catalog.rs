@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What the workers have that flows may call.
+/// The tools, recipes and flows of the workers, which flows may call.
 pub trait ToolCatalog {
     /// Returns the JSON Schema of a tool's arguments. `None`: there is no such tool.
     fn tool(&self, name: &str) -> Option<Value>;

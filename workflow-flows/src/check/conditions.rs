@@ -36,7 +36,8 @@ fn known_kind(lowering: &Lowering<'_>, it: &Use, scan: &Scan) -> Option<(&'stati
             TokenKind::Text => {
                 let inner = word(0).trim_matches(['"', '\'']);
                 let is_flag = ["true", "false"].contains(&inner);
-                let fix = is_flag.then(|| replace(lowering, it, first.start..first.end, inner, format!("write {inner}")));
+                let fix =
+                    is_flag.then(|| replace(lowering, it, first.start..first.end, inner, format!("write {inner}")));
                 Some(("a text", fix))
             }
             _ => None,

@@ -17,10 +17,8 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
         let scanned = match it.syntax {
             _ if is_long => Ok(Scan::default()),
             Syntax::Cel => scan(&it.original),
-            Syntax::Jq => jq_fault(&it.original).map_or_else(
-                || Ok(Scan { references: scan_jq(&it.original), tokens: Vec::new() }),
-                Err,
-            ),
+            Syntax::Jq => jq_fault(&it.original)
+                .map_or_else(|| Ok(Scan { references: scan_jq(&it.original), tokens: Vec::new() }), Err),
         };
         match scanned {
             Ok(scan) => {
@@ -38,9 +36,8 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
 }
 
 fn report(lowering: &mut Lowering<'_>, it: &Use, fault: &SyntaxFault) {
-    let fix = fault.repair.map(|repair| {
-        replace(lowering, it, fault.at..fault.end, repair, format!("write \"{repair}\""))
-    });
+    let fix =
+        fault.repair.map(|repair| replace(lowering, it, fault.at..fault.end, repair, format!("write \"{repair}\"")));
     let path = lowering.pointer(it.span);
     let column = it.original.get(..fault.at).map_or(1, |before| before.chars().count() + 1);
     let message = format!("in {}: {} (column {column} of the expression)", it.key, fault.message);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Fix;
 
-/// What a [`Finding`] is about. The guide explains each.
+/// The kind of a [`Finding`]. The guide explains each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Code {
@@ -81,9 +81,9 @@ pub struct Finding {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// Says what is wrong.
     pub message: String,
-    /// What would be right. Empty if the message says it.
+    /// Says what would be right. Empty if the message says it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub help: String,
     /// Edits that repair it.

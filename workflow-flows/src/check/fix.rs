@@ -6,7 +6,7 @@ use crate::document::{Bounds, Data, Entry, Node, Span, parse};
 /// Edits of a document that repair one finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
-    /// What the edits do, as a short order: `rename "retires" to "retry"`.
+    /// Says what the edits do, as a short order: `rename "retires" to "retry"`.
     pub title: String,
     /// The edits, in order.
     pub edits: Vec<Edit>,
@@ -178,9 +178,7 @@ fn find<'n>(root: &'n mut Node, path: &str) -> Result<&'n mut Node, FixError> {
     let mut node = root;
     for segment in path.split('/').skip(1).map(unescape) {
         let next = match &mut node.data {
-            Data::Map(entries) => {
-                entries.iter_mut().find(|entry| entry.key == segment).map(|entry| &mut entry.value)
-            }
+            Data::Map(entries) => entries.iter_mut().find(|entry| entry.key == segment).map(|entry| &mut entry.value),
             Data::List(items) => segment.parse::<usize>().ok().and_then(|index| items.get_mut(index)),
             _ => None,
         };

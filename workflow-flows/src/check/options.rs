@@ -10,7 +10,7 @@ pub struct Options<'o> {
     pub dialect: Option<Dialect>,
     /// The name of a flow whose dialect has no place for one. Default: `flow`.
     pub name: Option<&'o str>,
-    /// What the worker has. `None`: F040 and F041 are not checked.
+    /// The tools of the worker. `None`: F040 and F041 are not checked.
     pub catalog: Option<&'o dyn ToolCatalog>,
     /// The compilers of expressions. `None`: only what can be seen without them is checked.
     pub expressions: Option<&'o dyn ExpressionCheck>,

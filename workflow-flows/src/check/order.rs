@@ -151,12 +151,14 @@ fn graph(
     if !reaches(outline, block, b, a, None) {
         return Order::Not("never runs before it".to_owned());
     }
-    let has_parallel = outline.blocks[block].steps.iter().any(|step| {
-        matches!(outline.steps[*step].transition, Some(crate::lower::outline::Transition::Parallel(_)))
-    });
+    let has_parallel = outline.blocks[block]
+        .steps
+        .iter()
+        .any(|step| matches!(outline.steps[*step].transition, Some(crate::lower::outline::Transition::Parallel(_))));
     let start = outline.blocks[block].start;
     // A way around the step leads to the reader without it.
-    let way_around = start.is_some_and(|start| start != b && (start == a || reaches(outline, block, start, a, Some(b))));
+    let way_around =
+        start.is_some_and(|start| start != b && (start == a || reaches(outline, block, start, a, Some(b))));
     if way_around && !has_parallel {
         return Order::Perhaps("may not have run on every way".to_owned());
     }
@@ -202,7 +204,11 @@ fn inside(outline: &Outline, chain: &[usize], level: usize, read: usize) -> Orde
     for step in &chain[level..] {
         let it = &outline.steps[*step];
         if it.has_when {
-            return Order::Perhaps(if *step == read { "may be skipped".to_owned() } else { format!("may be skipped with \"{}\"", it.id) });
+            return Order::Perhaps(if *step == read {
+                "may be skipped".to_owned()
+            } else {
+                format!("may be skipped with \"{}\"", it.id)
+            });
         }
     }
     for step in chain.iter().skip(level + 1) {

@@ -16,16 +16,38 @@ const ERROR: [&str; 3] = ["class", "message", "step"];
 
 /// Names of CEL that are no roots.
 const TYPES: [&str; 20] = [
-    "int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type", "timestamp", "duration",
-    "optional", "google", "math", "strings", "base64", "cel", "lists", "sets",
+    "int",
+    "uint",
+    "double",
+    "bool",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+    "timestamp",
+    "duration",
+    "optional",
+    "google",
+    "math",
+    "strings",
+    "base64",
+    "cel",
+    "lists",
+    "sets",
 ];
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {
     for index in 0..lowering.outline.uses.len() {
         let it = lowering.outline.uses[index].clone();
         let references = lowering.scans.get(index).map(|scan| scan.references.clone()).unwrap_or_default();
+        let mut told = 0;
         for reference in references {
-            one(lowering, &it, &reference);
+            // A name with a hyphen that CEL takes for a subtraction is told once.
+            if reference.range.start >= told {
+                told = one(lowering, &it, &reference);
+            }
         }
     }
 }
@@ -41,9 +63,10 @@ fn usual(reference: &Reference) -> &str {
     }
 }
 
-fn one(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) {
+/// Checks a reference. Returns the byte of the expression up to which its fault reaches.
+fn one(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
     match usual(reference) {
-        "steps" => step(lowering, it, reference),
+        "steps" => return step(lowering, it, reference),
         "vars" => names(lowering, it, reference, "vars"),
         "run" => names(lowering, it, reference, "run"),
         "error" if has_error(lowering, it) => names(lowering, it, reference, "error"),
@@ -55,14 +78,14 @@ fn one(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) {
             let known = roots(lowering, it);
             let is_opcode = lowering.dialect == Dialect::Opcode && ["workflow", "context"].contains(&root);
             if known.contains(&root) || is_opcode || (reference.segments.is_empty() && TYPES.contains(&root)) {
-                return;
+                return 0;
             }
             if TYPES.contains(&root) && reference.is_call {
-                return;
+                return 0;
             }
             unknown_root(lowering, it, reference, root, &known);
         }
-    }
+    }    0
 }
 
 /// The roots that an expression sees.
@@ -185,9 +208,9 @@ fn named(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, at: usize
     }
 }
 
-fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) {
-    let Some(segment) = reference.segments.first() else { return };
-    let Some(name) = segment.name.clone() else { return };
+fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
+    let Some(segment) = reference.segments.first() else { return 0 };
+    let Some(name) = segment.name.clone() else { return 0 };
     let Some(read) = lowering.outline.find(&name) else {
         return unknown_step(lowering, it, reference, &name);
     };
@@ -202,7 +225,7 @@ fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) {
         Order::Perhaps(why) => {
             // The whole result of a step that was skipped is null, which is a value.
             if reference.segments.len() < 2 && why.starts_with("may be skipped") {
-                return;
+                return 0;
             }
             let text = &reference.range;
             let default = format!("{} ?? null", it.original.get(text.clone()).unwrap_or_default());
@@ -222,11 +245,11 @@ fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) {
             let message = format!("{subject} reads steps.{name}, which it does not need; add needs: [{name}]");
             lowering.error_at(Code::F031, byte, path, message).fix = fix;
         }
-    }
+    }    0
 }
 
-fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, name: &str) {
-    let Some(segment) = reference.segments.first() else { return };
+fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, name: &str) -> usize {
+    let Some(segment) = reference.segments.first() else { return 0 };
     let path = lowering.pointer(it.span);
     let byte = place(lowering, it, segment.range.start);
     let text = shown(it, reference);
@@ -240,7 +263,7 @@ fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, na
         let fix = replace(lowering, it, range, &format!("['{long}']"), format!("write steps['{long}']"));
         let message = format!("{text}: no step \"{name}\"; a hyphen subtracts here, so write steps['{long}']");
         lowering.error_at(Code::F030, byte, path, message).fix(fix);
-        return;
+        return segment.range.start + end;
     }
     let ids: Vec<String> = lowering.outline.steps.iter().map(|step| step.id.clone()).collect();
     let near = nearest(name, ids.iter().map(String::as_str));
@@ -255,7 +278,7 @@ fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, na
             let help = format!("the steps: {}", shown.join(", "));
             lowering.error_at(Code::F030, byte, path, format!("{text}: no step \"{name}\"")).help(help);
         }
-    }
+    }    0
 }
 
 /// Moves a step before its reader, if both stand in one list.

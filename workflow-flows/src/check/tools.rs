@@ -73,7 +73,8 @@ fn arguments(lowering: &mut Lowering<'_>, call: &Call, schema: &serde_json::Valu
         let given = |key: &&str| args.get(*key).is_none();
         let near = name.and_then(|name| nearest(name, properties.iter().map(String::as_str).filter(given)));
         let place = name.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
-        let byte = key_byte(lowering, &format!("{base}{place}")).unwrap_or(span.start);
+        let found = if place.is_empty() { None } else { key_byte(lowering, &format!("{base}{place}")) };
+        let byte = found.unwrap_or(span.start);
         let at = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
         let message = format!("args of \"{}\": {at}{message}", call.name);
         let path = format!("{base}{place}");

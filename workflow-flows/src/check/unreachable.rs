@@ -19,6 +19,11 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
 fn graph(lowering: &mut Lowering<'_>, block: usize) {
     let outline = &lowering.outline;
     let Some(start) = outline.blocks[block].start else { return };
+    // A target that does not exist is reported as such; it may be the one that leads there.
+    let all_exist = |step: &usize| outline.steps[*step].targets().all(|it| outline.find_in(block, &it.id).is_some());
+    if !outline.blocks[block].steps.iter().all(all_exist) {
+        return;
+    }
     let mut reached = BTreeSet::new();
     let mut open = vec![start];
     while let Some(step) = open.pop() {

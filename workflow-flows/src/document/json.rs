@@ -117,7 +117,9 @@ impl Reader<'_> {
             let start = self.at;
             let key = self.text()?;
             let key_span = Span { start, end: self.at };
-            if let Some(first) = keys.insert(key.clone(), start) {
+            let first = keys.get(&key).copied();
+            keys.entry(key.clone()).or_insert(start);
+            if let Some(first) = first {
                 let line = self.source[..first].matches('\n').count() + 1;
                 let message = format!("the key \"{key}\" stands twice; first in line {line}");
                 self.faults.push(Fault::new(message, key_span).help("keep one of them"));
@@ -126,7 +128,11 @@ impl Reader<'_> {
                 return Err(self.unexpected("\":\""));
             }
             self.at += 1;
-            entries.push(Entry { key, key_span, value: self.value()? });
+            let value = self.value()?;
+            // Of a key that stands twice the first one counts.
+            if first.is_none() {
+                entries.push(Entry { key, key_span, value });
+            }
             match self.peek() {
                 Some(',') => self.at += 1,
                 Some('}') => {

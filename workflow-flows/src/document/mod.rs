@@ -31,9 +31,9 @@ impl Default for Bounds {
 /// A fault of the syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// Says what is wrong.
     pub message: String,
-    /// What would be right. Empty if there is no more to say.
+    /// Says what would be right. Empty if there is no more to say.
     pub help: String,
     /// The byte range in the source.
     pub span: Span,

@@ -8,7 +8,7 @@ use super::{Bounds, Data, Entry, Fault, Node, Parsed, Span};
 /// A collection that has not ended.
 enum Open {
     List { items: Vec<Node>, start: usize },
-    Map { entries: Vec<Entry>, keys: HashMap<String, Span>, key: Option<(String, Span)>, start: usize },
+    Map { entries: Vec<Entry>, keys: HashMap<String, Span>, key: Option<(String, bool, Span)>, start: usize },
 }
 
 struct Builder<'s> {
@@ -100,7 +100,11 @@ impl Builder<'_> {
     }
 
     fn syntax(&mut self, info: &str, marker: Marker) -> Broken {
-        let start = self.byte(marker);
+        let mut start = self.byte(marker);
+        if self.source[start..].trim().is_empty() {
+            // The end of the text, not the line after it.
+            start = self.source.trim_end().len();
+        }
         let span = Span { start, end: start };
         let line_start = self.source[..start].rfind('\n').map_or(0, |at| at + 1);
         let indent = self.source[line_start..].chars().take_while(|c| c.is_whitespace() && *c != '\n');
@@ -168,6 +172,7 @@ impl Builder<'_> {
             if text == "<<" && style == ScalarStyle::Plain {
                 return Err(self.stop("a merge key (<<)", span, "write the keys out"));
             }
+            let is_new = !keys.contains_key(text);
             if let Some(first) = keys.get(text) {
                 let line = self.source[..first.start].matches('\n').count() + 1;
                 let message = format!("the key \"{text}\" stands twice; first in line {line}");
@@ -175,7 +180,7 @@ impl Builder<'_> {
             } else {
                 keys.insert(text.to_owned(), span);
             }
-            *key = Some((text.to_owned(), span));
+            *key = Some((text.to_owned(), is_new, span));
             return Ok(());
         }
         let data = match style {
@@ -205,7 +210,8 @@ impl Builder<'_> {
             None => self.root = Some(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, .. }) => {
-                if let Some((key, key_span)) = key.take() {
+                // Of a key that stands twice the first one counts.
+                if let Some((key, true, key_span)) = key.take() {
                     entries.push(Entry { key, key_span, value: node });
                 }
             }

@@ -14,8 +14,8 @@ mod trigger;
 pub use block::{Block, Next};
 pub use flow::{Flow, MissingPath, OnTimeout};
 pub use kind::{
-    Approval, AtMax, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject, Parallel,
-    ParallelMode, Recipe, Switch, Until, Wait,
+    Approval, AtMax, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject,
+    Parallel, ParallelMode, Recipe, Switch, Until, Wait,
 };
 pub use step::{Backoff, BreakerRule, LimitRule, OnError, RetryRule, Step, ToolUse};
 pub use trigger::{Overlap, Trigger};

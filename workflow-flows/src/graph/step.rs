@@ -10,9 +10,9 @@ use crate::ErrorClass;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Unique in the whole flow: `[A-Za-z_][A-Za-z0-9_-]{0,63}`. It is the name of the recorded step.
+    /// The name of the recorded step: `[A-Za-z_][A-Za-z0-9_-]{0,63}`, unique in the whole flow.
     pub id: String,
-    /// What it does.
+    /// Its kind: says what it does.
     pub kind: Kind,
     /// CEL. If it gives `false`, the step is skipped and its result is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct Step {
     /// The limit over all workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitRule>,
-    /// What happens when the last attempt has failed.
+    /// The effect of a failure of the last attempt.
     #[serde(default)]
     pub on_error: OnError,
     /// Undone in reverse order when the run fails or is canceled. Armed after success.
@@ -110,7 +110,7 @@ pub struct RetryRule {
 pub enum Backoff {
     /// No wait.
     None,
-    /// The same wait each time.
+    /// Equal waits.
     Constant {
         /// The wait.
         #[serde(with = "millis")]
@@ -166,7 +166,7 @@ pub struct LimitRule {
     pub max: u32,
 }
 
-/// What happens when the last attempt of a step has failed.
+/// Says what happens when the last attempt of a step has failed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OnError {

@@ -16,7 +16,7 @@ pub enum Trigger {
         /// The time zone, such as `Europe/Oslo`. `None`: UTC.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         zone: Option<String>,
-        /// What happens while a run of before has not ended.
+        /// The effect of a time while a run of before has not ended.
         #[serde(default)]
         overlap: Overlap,
         /// How late a missed time may still start a run. `None`: not at all.
@@ -50,7 +50,7 @@ pub enum Trigger {
     },
 }
 
-/// What a time of a [`Trigger::Cron`] does while a run of before has not ended.
+/// Says what a time of a [`Trigger::Cron`] does while a run of before has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {

@@ -49,7 +49,8 @@ pub(crate) fn of_fields(
         [one] => *one,
         [first, second, ..] => {
             let span = fields.peek(second.0).map_or(fields.span, |entry| entry.key_span);
-            let message = format!("{owner} has \"{}\" and \"{}\"; one of do, dag and graph stands in it", first.0, second.0);
+            let message =
+                format!("{owner} has \"{}\" and \"{}\"; one of do, dag and graph stands in it", first.0, second.0);
             lowering.error(Code::F013, span, message);
             for (key, _) in &found {
                 fields.take(key);

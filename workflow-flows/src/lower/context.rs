@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::keys::nearest;
-use super::reference::Scan;
 use super::outline::{Outline, Role, Section, Syntax, Use};
+use super::reference::Scan;
 use super::{Dialect, opcode, synonym, template};
 use crate::check::{Code, Edit, Finding, Fix, Options, Severity};
 use crate::document::{Data, Lines, Node, Span};
 use crate::graph::RetryRule;
 
 /// At most this many findings are told.
-const MOST_FINDINGS: usize = 100;
+pub(crate) const MOST_FINDINGS: usize = 100;
 
 /// The defaults of a document for its steps.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Defaults {
     pub(crate) retry: Option<RetryRule>,
 }
 
-/// What a lowering has found so far.
+/// The state of a lowering: findings and the outline.
 pub(crate) struct Lowering<'s> {
     pub(crate) source: &'s str,
     pub(crate) lines: Lines<'s>,
@@ -33,7 +33,7 @@ pub(crate) struct Lowering<'s> {
     /// The findings that are too many to be told.
     pub(crate) untold: usize,
     pub(crate) outline: Outline,
-    /// What each expression of the outline reads. Filled by the first rule that asks.
+    /// The paths that each expression of the outline reads. Filled by the first rule that asks.
     pub(crate) scans: Vec<Scan>,
     /// The step that is being lowered.
     pub(crate) step: Option<usize>,
@@ -237,7 +237,8 @@ impl<'s> Lowering<'s> {
             Data::Text(text) => Value::String(self.template_of(node, text, key, role)),
             Data::List(items) => items.iter().map(|item| self.template(item, key, role)).collect(),
             Data::Map(entries) => {
-                let entry = |entry: &crate::document::Entry| (entry.key.clone(), self.template(&entry.value, key, role));
+                let entry =
+                    |entry: &crate::document::Entry| (entry.key.clone(), self.template(&entry.value, key, role));
                 Value::Object(entries.iter().map(entry).collect())
             }
             _ => node.to_json(),
@@ -374,4 +375,3 @@ struct Expression<'e> {
 fn finding(code: Code, path: String, line: usize, column: usize, message: String) -> Finding {
     Finding { code, severity: Severity::Error, path, line, column, message, help: String::new(), fix: None }
 }
-

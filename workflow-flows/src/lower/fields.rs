@@ -17,9 +17,7 @@ impl<'n> Fields<'n> {
     pub(crate) fn read(lowering: &mut Lowering<'_>, node: &'n Node, owner: impl Into<String>) -> Option<Self> {
         let owner = owner.into();
         match &node.data {
-            Data::Map(entries) => {
-                Some(Self { entries, is_used: vec![false; entries.len()], owner, span: node.span })
-            }
+            Data::Map(entries) => Some(Self { entries, is_used: vec![false; entries.len()], owner, span: node.span }),
             _ => {
                 lowering.wrong(node, &owner, "a map");
                 None
@@ -44,9 +42,11 @@ impl<'n> Fields<'n> {
         let found = self.take(key);
         if found.is_none() {
             // An unknown key that is nearly this one is reported with its repair.
-            let is_misspelled = self.entries.iter().zip(&self.is_used).any(|(entry, is_used)| {
-                !is_used && nearest(&entry.key, [key]).is_some()
-            });
+            let is_misspelled = self
+                .entries
+                .iter()
+                .zip(&self.is_used)
+                .any(|(entry, is_used)| !is_used && nearest(&entry.key, [key]).is_some());
             if !is_misspelled {
                 let message = format!("{} has no \"{key}\"", self.owner);
                 lowering.error(Code::F013, self.span, message).help(format!("add {key}: {example}"));

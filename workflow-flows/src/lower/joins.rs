@@ -1,14 +1,15 @@
 //! The one step at which the branches of a `parallel` of a graph join.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use super::Dialect;
 use super::context::Lowering;
 use super::outline::{Named, Transition};
-use super::Dialect;
 use crate::check::{Code, Edit, Fix};
 use crate::graph::{Next, Step};
 
-/// What the steps of one branch come to.
+/// The steps at which one branch ends.
 #[derive(Default)]
 struct Ends {
     /// The joins and the first step that names each.
@@ -20,9 +21,12 @@ struct Ends {
 /// Sets the join of each `parallel` of a block, and reports branches that do not agree.
 pub(crate) fn resolve(lowering: &mut Lowering<'_>, block: usize, steps: &mut [Step]) {
     let indexes = lowering.outline.blocks[block].steps.clone();
+    let mut walked = Walked::new();
     for index in indexes {
-        let Some(Transition::Parallel(branches)) = lowering.outline.steps[index].transition.clone() else { continue };
-        let join = join_of(lowering, block, index, &branches);
+        if !matches!(lowering.outline.steps[index].transition, Some(Transition::Parallel(_))) {
+            continue;
+        }
+        let join = join_of(lowering, block, index, &mut walked);
         let id = &lowering.outline.steps[index].id;
         if let Some(step) = steps.iter_mut().find(|step| step.id == *id) {
             if let Some(Next::Parallel { join: place, .. }) = &mut step.next {
@@ -32,18 +36,12 @@ pub(crate) fn resolve(lowering: &mut Lowering<'_>, block: usize, steps: &mut [St
     }
 }
 
-fn join_of(lowering: &mut Lowering<'_>, block: usize, fan: usize, branches: &[Named]) -> Option<String> {
-    // Branches within branches are walked once per branch around them: bounded, not exact.
-    let mut budget = 20_000_usize;
-    let mut all = Ends::default();
-    for branch in branches {
-        if let Some(first) = lowering.outline.find_in(block, &branch.id) {
-            walk(lowering, block, first, &mut BTreeSet::from([fan]), &mut all, &mut budget);
-        }
-    }
+fn join_of(lowering: &mut Lowering<'_>, block: usize, fan: usize, walked: &mut Walked) -> Option<String> {
+    let all = walk(lowering, block, fan, walked);
     let id = lowering.outline.steps[fan].id.clone();
     let outline = &lowering.outline;
-    let mut joins: Vec<_> = all.joins.iter().map(|(join, step)| (join.clone(), outline.steps[*step].id.clone())).collect();
+    let mut joins: Vec<_> =
+        all.joins.iter().map(|(join, step)| (join.clone(), outline.steps[*step].id.clone())).collect();
     joins.sort_by_key(|(_, step)| outline.find(step));
     if let [(first, a), (second, b), ..] = joins.as_slice() {
         let span = outline.steps[fan].id_span;
@@ -63,7 +61,7 @@ fn join_of(lowering: &mut Lowering<'_>, block: usize, fan: usize, branches: &[Na
     let join = joins.first().map(|(join, _)| join.clone());
     // In the two-table engine a branch may end its workflow.
     if lowering.dialect != Dialect::TwoTable {
-        for done in all.dones {
+        for done in all.dones.iter().copied() {
             report_done(lowering, done, &id, join.as_deref());
         }
     }
@@ -75,7 +73,8 @@ fn report_done(lowering: &mut Lowering<'_>, done: usize, fan: &str, join: Option
     let path = lowering.pointer(lowering.outline.steps[done].span);
     let says_done = lowering.root_get(&format!("{path}/done"));
     let message = format!("step \"{step}\" ends the flow inside of \"{fan}\"");
-    let advice = join.map_or_else(|| "write join: with the step that follows".to_owned(), |join| format!("write join: \"{join}\""));
+    let advice = join
+        .map_or_else(|| "write join: with the step that follows".to_owned(), |join| format!("write join: \"{join}\""));
     let fix = join.map(|join| {
         let add = Edit::Add { path: format!("{path}/join"), value: join.into() };
         let fix = Fix::new(advice.clone(), add);
@@ -84,22 +83,28 @@ fn report_done(lowering: &mut Lowering<'_>, done: usize, fan: &str, join: Option
     lowering.error(Code::F024, span, format!("{message}; {advice}")).fix = fix;
 }
 
-fn walk(
-    lowering: &Lowering<'_>,
-    block: usize,
-    step: usize,
-    seen: &mut BTreeSet<usize>,
-    ends: &mut Ends,
-    budget: &mut usize,
-) {
-    let mut open = vec![step];
+/// The ends of the branches of each `parallel` that was walked. `None`: it is being walked.
+type Walked = BTreeMap<usize, Option<Rc<Ends>>>;
+
+/// Follows the branches of a `parallel` to their ends. A `parallel` inside of them goes on at its
+/// own joins.
+fn walk(lowering: &Lowering<'_>, block: usize, fan: usize, walked: &mut Walked) -> Rc<Ends> {
+    if let Some(known) = walked.get(&fan) {
+        return known.clone().unwrap_or_default();
+    }
+    walked.insert(fan, None);
+    let mut ends = Ends::default();
+    let mut seen = BTreeSet::from([fan]);
+    let find = |named: &Named| lowering.outline.find_in(block, &named.id);
+    let mut open: Vec<usize> = match &lowering.outline.steps[fan].transition {
+        Some(Transition::Parallel(branches)) => branches.iter().filter_map(find).collect(),
+        _ => Vec::new(),
+    };
     while let Some(step) = open.pop() {
-        *budget = budget.saturating_sub(1);
-        if *budget == 0 || !seen.insert(step) {
+        if !seen.insert(step) {
             continue;
         }
         let outline = &lowering.outline.steps[step];
-        let find = |named: &Named| lowering.outline.find_in(block, &named.id);
         open.extend(outline.goto.as_ref().and_then(find));
         match &outline.transition {
             Some(Transition::Goto(to)) => open.extend(to.iter().filter_map(find)),
@@ -109,16 +114,14 @@ fn walk(
             Some(Transition::Done) => {
                 ends.dones.insert(step);
             }
-            // A parallel inside of a branch: it goes on at its own join.
-            Some(Transition::Parallel(branches)) => {
-                let mut inner = Ends::default();
-                for first in branches.iter().filter_map(find) {
-                    walk(lowering, block, first, &mut seen.clone(), &mut inner, budget);
-                }
-                let joins = inner.joins.keys().filter_map(|join| lowering.outline.find_in(block, join));
-                open.extend(joins);
+            Some(Transition::Parallel(_)) => {
+                let inner = walk(lowering, block, step, walked);
+                open.extend(inner.joins.keys().filter_map(|join| lowering.outline.find_in(block, join)));
             }
-            _ => {}
+            None => {}
         }
     }
+    let ends = Rc::new(ends);
+    walked.insert(fan, Some(ends.clone()));
+    ends
 }

@@ -1,8 +1,21 @@
 //! The keys of the native dialect: one table for the lowering, the messages and the JSON Schema.
 
 pub(crate) const FLOW: &[&str] = &[
-    "flow", "name", "description", "input", "timeout", "on_timeout", "defaults", "do", "dag", "graph", "concurrency",
-    "output", "on_error", "on_complete", "triggers",
+    "flow",
+    "name",
+    "description",
+    "input",
+    "timeout",
+    "on_timeout",
+    "defaults",
+    "do",
+    "dag",
+    "graph",
+    "concurrency",
+    "output",
+    "on_error",
+    "on_complete",
+    "triggers",
 ];
 pub(crate) const DEFAULTS: &[&str] = &["timeout", "retry"];
 pub(crate) const BLOCK: &[&str] = &["do", "dag", "graph", "concurrency"];
@@ -81,6 +94,6 @@ pub(crate) fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) 
         return None;
     }
     let distance = |name: &&str| strsim::damerau_levenshtein(&word.to_lowercase(), &name.to_lowercase());
-    let near = |name: &&str| distance(name) <= (word.len().max(name.len()) / 3).clamp(1, 3);
+    let near = |name: &&str| distance(name) <= word.len().max(name.len()).div_ceil(3).clamp(1, 3);
     names.into_iter().filter(|name| *name != word).filter(near).min_by_key(distance)
 }

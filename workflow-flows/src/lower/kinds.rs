@@ -59,23 +59,20 @@ fn tool(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Op
         return None;
     }
     let tool = lowering.text(node, "tool")?;
-    let call = Call { kind: CallKind::Tool, name: tool.clone(), span: node.span, args: Some((span.unwrap_or(node.span), args.clone())) };
+    let call = Call {
+        kind: CallKind::Tool,
+        name: tool.clone(),
+        span: node.span,
+        args: Some((span.unwrap_or(node.span), args.clone())),
+    };
     lowering.outline.calls.push(call);
     Some(Kind::Tool(ToolUse { tool, args }))
 }
 
 fn recipe(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Option<Kind> {
     let (_, args) = args(lowering, fields, Role::Plain);
-    let mut recipe = Recipe {
-        name: None,
-        model: None,
-        system: None,
-        prompt: None,
-        output: None,
-        max_tokens: None,
-        repair: 0,
-        args,
-    };
+    let mut recipe =
+        Recipe { name: None, model: None, system: None, prompt: None, output: None, max_tokens: None, repair: 0, args };
     if matches!(node.data, Data::Text(_)) {
         let name = lowering.text(node, "recipe")?;
         lowering.outline.calls.push(Call { kind: CallKind::Recipe, name: name.clone(), span: node.span, args: None });

@@ -27,7 +27,7 @@ mod transition;
 mod trigger;
 mod two_table;
 
-pub(crate) use context::Lowering;
+pub(crate) use context::{Lowering, MOST_FINDINGS};
 pub use dialect::Dialect;
 
 use crate::document::Node;

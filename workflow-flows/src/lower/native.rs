@@ -81,8 +81,9 @@ fn read_name(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>) -> Option<Str
     };
     let name = lowering.text(node, "name")?;
     if !is_name(&name) {
-        let message = format!("\"{name}\" is no name; names have a-z, 0-9, \".\", \"_\" and \"-\", begin with a letter or digit, and have at most 128 characters");
-        lowering.replace(node, message, repaired_name(&name));
+        let message = format!("\"{name}\" is no name");
+        let finding = lowering.replace(node, message, repaired_name(&name));
+        finding.help("names have a-z, 0-9, \".\", \"_\" and \"-\", at most 128, and begin with a letter or digit");
     }
     Some(name)
 }

@@ -1,4 +1,4 @@
-//! What an expression reads: roots and segments, with their places.
+//! The paths that an expression reads: roots and segments, with their places.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,7 +37,7 @@ impl Reference {
     }
 }
 
-/// What an expression reads, and its tokens if it is CEL.
+/// The paths that an expression reads, and its tokens if it is CEL.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scan {
     pub(crate) references: Vec<Reference>,
@@ -172,7 +172,7 @@ fn of_tokens(text: &str, tokens: &[Token]) -> Vec<Reference> {
         index += 1;
         let after_dot = first > 0 && kind(first - 1) == Some(TokenKind::Dot) && first > 1;
         let is_root = kind(first) == Some(TokenKind::Name) && !after_dot;
-        // A name before a colon inside of braces is a field of a message, and one before ( a function.
+        // A name before ( is a function.
         if !is_root || matches!(word(first), "true" | "false" | "null" | "in") || word(index) == "(" {
             continue;
         }
@@ -191,7 +191,8 @@ fn of_tokens(text: &str, tokens: &[Token]) -> Vec<Reference> {
                     is_guarded |= matches!(word(index + 1), "orValue" | "or" | "hasValue");
                     break;
                 }
-                segments.push(Segment { name: Some(text[name.start..name.end].to_owned()), range: name.start..name.end });
+                segments
+                    .push(Segment { name: Some(text[name.start..name.end].to_owned()), range: name.start..name.end });
                 end = name.end;
                 index += 2 + optional;
             } else if word(index) == "[" && word(index + 2 + optional) == "]" {

@@ -16,12 +16,7 @@ pub(crate) struct Chosen<'n> {
 }
 
 /// Lowers a step. `id` is given if the step is an entry of a map.
-pub(crate) fn lower(
-    lowering: &mut Lowering<'_>,
-    node: &Node,
-    id: Option<&Entry>,
-    block: usize,
-) -> Option<Step> {
+pub(crate) fn lower(lowering: &mut Lowering<'_>, node: &Node, id: Option<&Entry>, block: usize) -> Option<Step> {
     let shape = lowering.outline.blocks[block].shape;
     let position = lowering.outline.blocks[block].steps.len() + 1;
     let mut fields = Fields::read(lowering, node, format!("step {position}"))?;
@@ -80,9 +75,9 @@ pub(crate) fn begin(lowering: &mut Lowering<'_>, id: &str, id_span: Span, span: 
         let line = lowering.line(lowering.outline.steps[first].id_span);
         let path = lowering.pointer(id_span);
         let free = (2..100).map(|number| format!("{id}_{number}")).find(|name| lowering.outline.find(name).is_none());
-        let fix = free.filter(|_| path.ends_with("/id")).map(|free| {
-            Fix::new(format!("call this one \"{free}\""), Edit::Replace { path, value: free.into() })
-        });
+        let fix = free
+            .filter(|_| path.ends_with("/id"))
+            .map(|free| Fix::new(format!("call this one \"{free}\""), Edit::Replace { path, value: free.into() }));
         let finding = lowering.error(Code::F012, id_span, format!("id \"{id}\" stands already in line {line}"));
         finding.help("each id stands once in the whole document").fix = fix;
     }
@@ -110,7 +105,9 @@ fn read_id(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, entry: Option<&
         return (id, span);
     }
     let repaired = repaired_id(&id);
-    let message = format!("\"{id}\" is no id; ids have letters, digits, _ and -, begin with a letter or _, and have at most 64 characters");
+    let message = format!(
+        "\"{id}\" is no id; ids have letters, digits, _ and -, begin with a letter or _, and have at most 64 characters"
+    );
     if entry.is_none() {
         let path = lowering.pointer(span);
         let fix = Fix::new(format!("write \"{repaired}\""), Edit::Replace { path, value: repaired.clone().into() });
@@ -158,9 +155,8 @@ fn choose<'n>(
     has_transition: bool,
 ) -> Option<Chosen<'n>> {
     // In a graph, `parallel` with a list is a transition, which is taken already.
-    let is_transition = |name: &str, node: &Node| {
-        shape == Shape::Graph && name == "parallel" && matches!(node.data, Data::List(_))
-    };
+    let is_transition =
+        |name: &str, node: &Node| shape == Shape::Graph && name == "parallel" && matches!(node.data, Data::List(_));
     let found: Vec<&'static KindKeys> = keys::KINDS
         .iter()
         .filter(|kind| fields.peek(kind.name).is_some_and(|entry| !is_transition(kind.name, &entry.value)))
@@ -185,7 +181,8 @@ fn choose<'n>(
         }
         [first, second, ..] => {
             let entry = fields.peek(second.name)?;
-            let message = format!("{} has the kinds \"{}\" and \"{}\"; a step has one", fields.owner, first.name, second.name);
+            let message =
+                format!("{} has the kinds \"{}\" and \"{}\"; a step has one", fields.owner, first.name, second.name);
             let path = lowering.pointer(entry.key_span);
             let fix = Fix::new(format!("remove \"{}\"", second.name), Edit::Remove { path });
             let help = format!("known kinds: {}", keys::kind_names());
@@ -271,6 +268,8 @@ fn misplaced(key: &str, chosen: Option<&Chosen<'_>>, shape: Shape) -> Option<Str
     if chosen.keys.without.contains(&key) {
         return Some(format!("has no effect on the kind \"{}\"", chosen.keys.name));
     }
-    let owners: Vec<&str> = keys::KINDS.iter().filter(|kind| kind.beside.contains(&key)).map(|kind| kind.name).collect();
-    (!owners.is_empty()).then(|| format!("belongs to the kind {}, not to \"{}\"", owners.join(" or "), chosen.keys.name))
+    let owners: Vec<&str> =
+        keys::KINDS.iter().filter(|kind| kind.beside.contains(&key)).map(|kind| kind.name).collect();
+    (!owners.is_empty())
+        .then(|| format!("belongs to the kind {}, not to \"{}\"", owners.join(" or "), chosen.keys.name))
 }

@@ -131,9 +131,7 @@ fn operator(rest: &str) -> Result<(TokenKind, usize), SyntaxFault> {
         Some('=') => wrong("one \"=\" compares nothing; write \"==\"", Some("==")),
         Some('&') => wrong("one \"&\" is not an operator; write \"&&\"", Some("&&")),
         Some('|') => wrong("one \"|\" is not an operator of CEL; write \"||\", or use a jq step", Some("||")),
-        Some(c) => {
-            Err(fault(0, c.len_utf8(), format!("'{}' has no meaning in an expression", c.escape_debug())))
-        }
+        Some(c) => Err(fault(0, c.len_utf8(), format!("'{}' has no meaning in an expression", c.escape_debug()))),
         None => Err(fault(0, 0, "the expression ends here")),
     }
 }
@@ -239,7 +237,9 @@ fn check(text: &str, tokens: &[Token]) -> Result<(), SyntaxFault> {
     }
     match tokens.last() {
         None => Err(fault(0, 0, "the expression is empty")),
-        Some(last) if wants_value => Err(fault(last.end, last.end, format!("expected a value after \"{}\"", shown(last)))),
+        Some(last) if wants_value => {
+            Err(fault(last.end, last.end, format!("expected a value after \"{}\"", shown(last))))
+        }
         Some(_) => Ok(()),
     }
 }
@@ -294,7 +294,8 @@ pub(crate) fn jq_fault(text: &str) -> Option<SyntaxFault> {
     if trimmed.is_empty() {
         return Some(fault(0, 0, "the program is empty"));
     }
-    if let Some(last) = trimmed.chars().last().filter(|last| matches!(last, '|' | ',' | '=' | '+' | '*' | '%' | '<' | '>'))
+    if let Some(last) =
+        trimmed.chars().last().filter(|last| matches!(last, '|' | ',' | '=' | '+' | '*' | '%' | '<' | '>'))
     {
         let at = text.trim_end().len();
         return Some(fault(at, at, format!("expected a value after \"{last}\"")));
@@ -309,10 +310,26 @@ mod tests {
     #[test]
     fn correct_expressions_have_no_fault() {
         for text in [
-            "a", "a.b[0]['c d'] == 'x'", "!a && (b || c.d(1, 2))", "-x + 3 * -2.5e-3", "has(a.b) ? 1 : 2",
-            "xs.all(x, x > 0)", "{'a': 1, \"b\": [1, 2,]}", "a.?b.orValue('none')", "a[?0]", "x in ['a', 'b']",
-            "r'\\d+'.matches(x)", "size(a) > 0 || true", "a ?? 'x'", "[]", "{}", "b'abc' == c", "0x1F", "5u",
-            "google.Type{a: 1}", "'''it's'''",
+            "a",
+            "a.b[0]['c d'] == 'x'",
+            "!a && (b || c.d(1, 2))",
+            "-x + 3 * -2.5e-3",
+            "has(a.b) ? 1 : 2",
+            "xs.all(x, x > 0)",
+            "{'a': 1, \"b\": [1, 2,]}",
+            "a.?b.orValue('none')",
+            "a[?0]",
+            "x in ['a', 'b']",
+            "r'\\d+'.matches(x)",
+            "size(a) > 0 || true",
+            "a ?? 'x'",
+            "[]",
+            "{}",
+            "b'abc' == c",
+            "0x1F",
+            "5u",
+            "google.Type{a: 1}",
+            "'''it's'''",
         ] {
             assert_eq!(tokens(text).err(), None, "{text}");
         }

@@ -13,7 +13,8 @@ use crate::graph::Next;
 #[allow(clippy::option_option)]
 pub(crate) fn lower(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: usize) -> Option<Option<Next>> {
     if let Some(node) = fields.take("max_visits") {
-        let visits = lowering.number(node, "max_visits", 1, 1_000_000, "").and_then(|number| u32::try_from(number).ok());
+        let visits =
+            lowering.number(node, "max_visits", 1, 1_000_000, "").and_then(|number| u32::try_from(number).ok());
         lowering.outline.steps[step].max_visits = visits.or(Some(1));
     }
     let is_list = |key: &str| fields.peek(key).is_some_and(|entry| matches!(entry.value.data, Data::List(_)));

@@ -1,4 +1,4 @@
-//! What starts a flow besides a person or a program.
+//! Triggers: they start a flow besides a person or a program.
 
 use super::attempts::read_duration;
 use super::context::Lowering;
@@ -42,7 +42,8 @@ fn one(lowering: &mut Lowering<'_>, node: &Node) -> Option<Trigger> {
             let inner = fields.take("event")?;
             fields.finish(lowering, &["event"]);
             let mut fields = Fields::read(lowering, inner, "an event")?;
-            let name = fields.require(lowering, "name", "order.created").and_then(|node| lowering.text(node, "event.name"));
+            let name =
+                fields.require(lowering, "name", "order.created").and_then(|node| lowering.text(node, "event.name"));
             let matches = fields.take("match");
             let matches = matches.and_then(|node| lowering.condition(node, "event.match", Role::Match));
             let key = fields.take("key").and_then(|node| lowering.template_text(node, "event.key", Role::Trigger));
@@ -51,8 +52,7 @@ fn one(lowering: &mut Lowering<'_>, node: &Node) -> Option<Trigger> {
         }
         [] => {
             let known: Vec<&str> = keys::TRIGGERS.to_vec();
-            let is_misspelled =
-                fields.rest().any(|entry| keys::nearest(&entry.key, known.iter().copied()).is_some());
+            let is_misspelled = fields.rest().any(|entry| keys::nearest(&entry.key, known.iter().copied()).is_some());
             if is_misspelled {
                 fields.finish(lowering, &known);
             } else {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::block;
 use super::context::Lowering;
 use super::fields::Fields;
+use super::joins;
 use super::native::{DAY, is_name, repaired_name};
 use super::outline::{Call, CallKind, Named, Shape, Transition};
 use super::step::{begin, is_id, repaired_id};
-use super::joins;
 use crate::check::Code;
 use crate::document::{Data, Entry, Node};
 use crate::graph::{
@@ -93,7 +93,12 @@ fn step(lowering: &mut Lowering<'_>, entry: &Entry, block: usize, ids: &Ids<'_>)
             lowering.outline.steps[index].kind = "tool";
             if let Some(tool) = lowering.text(node, "tool") {
                 let args_span = entry.value.get("args").map_or(node.span, |args| args.span);
-                let call = Call { kind: CallKind::Tool, name: tool.clone(), span: node.span, args: Some((args_span, args.clone())) };
+                let call = Call {
+                    kind: CallKind::Tool,
+                    name: tool.clone(),
+                    span: node.span,
+                    args: Some((args_span, args.clone())),
+                };
                 lowering.outline.calls.push(call);
                 step.kind = Kind::Tool(ToolUse { tool, args });
             }
@@ -215,7 +220,8 @@ fn condition_of(lowering: &mut Lowering<'_>, node: &Node) -> Option<String> {
             (_, Some(word)) => format!("result != {}", quoted(word)),
             _ => {
                 let message = format!("\"{text}\" is none of the six conditions, so it is never true");
-                let help = "result == true, result == false, result == nil, result != nil, result == TEXT, result != TEXT";
+                let help =
+                    "result == true, result == false, result == nil, result != nil, result == TEXT, result != TEXT";
                 lowering.error(Code::F033, node.span, message).warning().help(help);
                 "false".to_owned()
             }

@@ -1,5 +1,5 @@
 //! Each document of `tests/broken` has one fault (or several, if it says so). Its first lines say
-//! which findings it gives, and nothing else may be found. The fix of a finding makes it valid; where
+//! which findings it gives, and nothing else may be found. The fix of a finding makes it valid. If
 //! no fix can be known, a document beside it shows the repair.
 
 use workflow_flows::check::{Checked, Severity};

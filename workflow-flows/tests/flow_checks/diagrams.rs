@@ -34,7 +34,8 @@ fn a_graph_is_drawn_with_its_joins_and_cycles() {
     let checked = checked(source);
     let flow = checked.flow.as_ref().unwrap_or_else(|| panic!("{}", told(&checked)));
     let drawn = workflow_flows::mermaid(flow);
-    for edge in ["n1 --> n2", "n1 --> n3", "n2 --> n4", "n3 --> n4", "n4 -->|\"result.ok\"| n5", "n4 -->|\"else\"| n1"] {
+    for edge in ["n1 --> n2", "n1 --> n3", "n2 --> n4", "n3 --> n4", "n4 -->|\"result.ok\"| n5", "n4 -->|\"else\"| n1"]
+    {
         assert!(drawn.contains(edge), "{edge}\n{drawn}");
     }
     assert_eq!(workflow_flows::levels(&flow.body), [vec!["fan"], vec!["a", "b"], vec!["m"], vec!["end"]]);

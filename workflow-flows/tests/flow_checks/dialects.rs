@@ -117,7 +117,10 @@ fn each_construct_of_the_dag_engine_has_its_place_in_the_graph() {
     let Kind::Switch(switch) = &step(&flow, "check").kind else { panic!() };
     assert_eq!(switch.value, json!("{{steps['primary'].status_code == 200}}"));
     let nested: Vec<&Step> = switch.cases.values().flat_map(steps).collect();
-    assert_eq!(nested.iter().map(|it| it.aliases[0].as_str()).collect::<Vec<_>>(), ["check.false.log", "check.true.log"]);
+    assert_eq!(
+        nested.iter().map(|it| it.aliases[0].as_str()).collect::<Vec<_>>(),
+        ["check.false.log", "check.true.log"]
+    );
     assert_ne!(nested[0].id, nested[1].id);
     let Kind::Tool(log) = &nested[1].kind else { panic!() };
     assert_eq!(log.args, json!({ "message": "a {{{{b}} {{steps.primary.body}}" }));
@@ -131,7 +134,10 @@ fn each_construct_of_the_dag_engine_has_its_place_in_the_graph() {
     assert_eq!((gate.to.as_deref(), gate.fallback.as_deref(), gate.options.len()), (None, Some("no"), 2));
     let Kind::Flow(sub) = &step(&flow, "sub").kind else { panic!() };
     assert_eq!(sub.args, json!({ "x": "{{run.id}}" }));
-    assert_eq!(step(&flow, "sub").when.as_deref(), Some("steps['check'].output == null && steps['check.true.log'].logged"));
+    assert_eq!(
+        step(&flow, "sub").when.as_deref(),
+        Some("steps['check'].output == null && steps['check.true.log'].logged")
+    );
     assert!(flow.on_error.is_some());
 }
 
@@ -139,6 +145,7 @@ fn each_construct_of_the_dag_engine_has_its_place_in_the_graph() {
 fn faults_of_other_dialects_are_told_at_their_places() {
     let source = "{ \"steps\": [\n  { \"id\": \"a\", \"action\": \"x\", \"depends_on\": [\"b\"] },\n  { \"id\": \"c\", \"actoin\": \"x\" } ] }";
     let checked = check(source, &Options::default());
-    let told: Vec<String> = checked.findings.iter().map(|it| format!("{} {}:{} {}", it.code, it.line, it.column, it.path)).collect();
+    let told: Vec<String> =
+        checked.findings.iter().map(|it| format!("{} {}:{} {}", it.code, it.line, it.column, it.path)).collect();
     assert_eq!(told, ["F020 2:46 /steps/0/depends_on/0", "F010 3:16 /steps/1/actoin"]);
 }

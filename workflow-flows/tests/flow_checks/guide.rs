@@ -35,8 +35,23 @@ fn the_guide_names_every_code_and_every_kind() {
     }
     let all = documents().concat();
     for kind in [
-        "approval:", "decision:", "emit:", "fail:", "flow:", "handoff:", "if:", "jq:", "kb:", "loop:", "parallel:",
-        "recipe:", "set:", "switch:", "tool:", "wait:", "workflow:",
+        "approval:",
+        "decision:",
+        "emit:",
+        "fail:",
+        "flow:",
+        "handoff:",
+        "if:",
+        "jq:",
+        "kb:",
+        "loop:",
+        "parallel:",
+        "recipe:",
+        "set:",
+        "switch:",
+        "tool:",
+        "wait:",
+        "workflow:",
     ] {
         assert!(all.contains(kind), "{kind}");
     }

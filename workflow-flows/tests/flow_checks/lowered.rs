@@ -23,7 +23,9 @@ fn first(flow: &Flow) -> &Step {
 
 #[test]
 fn defaults_stand_in_each_step() {
-    let flow = valid("flow: 1\nname: a\ndefaults: { timeout: 60s, retry: { attempts: 4, delay: 1s } }\ndo:\n  - { id: a, tool: http, args: { url: \"https://bank.test/x/{{input.y}}\" }, retry: { backoff: constant } }\n");
+    let flow = valid(
+        "flow: 1\nname: a\ndefaults: { timeout: 60s, retry: { attempts: 4, delay: 1s } }\ndo:\n  - { id: a, tool: http, args: { url: \"https://bank.test/x/{{input.y}}\" }, retry: { backoff: constant } }\n",
+    );
     let step = first(&flow);
     let retry = step.retry.as_ref().unwrap();
     assert_eq!((retry.attempts, retry.jitter), (4, true));
@@ -63,7 +65,9 @@ fn answers_and_graphs_survive_json() {
     let checked = checked("flow: 1\nname: a\ndo: [ { id: a, tool: log, colr: 1 }, { id: b, wait: { for: 5m } } ]\n");
     let text = serde_json::to_string(&checked).unwrap();
     assert_eq!(serde_json::from_str::<Checked>(&text).unwrap(), checked);
-    let flow = valid("flow: 1\nname: a\ndo: [ { id: b, wait: { for: 5m } } ]\ntriggers: [ { cron: \"0 8 * * *\", zone: Europe/Oslo } ]\n");
+    let flow = valid(
+        "flow: 1\nname: a\ndo: [ { id: b, wait: { for: 5m } } ]\ntriggers: [ { cron: \"0 8 * * *\", zone: Europe/Oslo } ]\n",
+    );
     let text = serde_json::to_string(&flow).unwrap();
     assert_eq!(serde_json::from_str::<Flow>(&text).unwrap(), flow);
 }
@@ -97,12 +101,13 @@ fn positions_count_characters_and_follow_escapes() {
         checked.findings.iter().map(|it| (it.line, it.column)).collect::<Vec<_>>()
     };
     let head = "flow: 1\nname: a\ndo:\n  - { id: a, tool: log, args: { x: ";
-    assert_eq!(at(&format!("{head}\"\u{e9}\u{1f600} {{{{steps.b}}}}\" }} }}\n")), [(4, 45)]);
-    assert_eq!(at(&format!("{head}\"\\u00e9 {{{{steps.b}}}}\" }} }}\n")), [(4, 49)]);
-    let folded = "flow: 1\nname: a\ndo:\n  - id: a\n    tool: log\n    args:\n      x: |\n        one\n        {{steps.b}}\n";
+    assert_eq!(at(&format!("{head}\"\u{e9}\u{1f600} {{{{steps.b}}}}\" }} }}\n")), [(4, 48)]);
+    assert_eq!(at(&format!("{head}\"\\u00e9 {{{{steps.b}}}}\" }} }}\n")), [(4, 52)]);
+    let folded =
+        "flow: 1\nname: a\ndo:\n  - id: a\n    tool: log\n    args:\n      x: |\n        one\n        {{steps.b}}\n";
     assert_eq!(at(folded), [(9, 17)]);
     let json = "{\"flow\": 1, \"name\": \"a\",\n\t\"do\": [{\"id\": \"a\", \"tool\": \"log\", \"when\": \"steps.b == \\\"x\\\"\"}]}";
-    assert_eq!(at(json), [(2, 53)]);
+    assert_eq!(at(json), [(2, 51)]);
     assert_eq!(at("\u{feff}flow: 1\r\nname: a\r\ndo:\r\n  - { id: a, tol: log }\r\n"), [(4, 14)]);
 }
 

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod broken;
-mod dialects;
 mod diagrams;
+mod dialects;
 mod guide;
 mod hostile;
 mod lowered;
@@ -52,8 +52,10 @@ fn file(path: &str) -> String {
 /// The names of the files in a folder below `tests`, in order.
 fn files(folder: &str) -> Vec<String> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
-    let mut names: Vec<String> =
-        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }

@@ -29,7 +29,8 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: 
                 add_scope(&mut args);
             }
             let span = params.map_or(node.span, |params| params.span);
-            let call = Call { kind: CallKind::Tool, name: action.clone(), span: node.span, args: Some((span, args.clone())) };
+            let call =
+                Call { kind: CallKind::Tool, name: action.clone(), span: node.span, args: Some((span, args.clone())) };
             lowering.outline.calls.push(call);
             let tool = ToolUse { tool: action, args };
             step.breaker = Some(default_breaker(&tool));

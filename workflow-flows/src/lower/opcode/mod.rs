@@ -43,7 +43,8 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, root: &Node) -> Option<Flow> {
             let mut fields = Fields::read(lowering, root, "the document")?;
             fields.take("definition");
             name = fields.take("name").and_then(|node| lowering.text(node, "name"));
-            description = fields.take("description").and_then(|node| lowering.text(node, "description")).unwrap_or_default();
+            description =
+                fields.take("description").and_then(|node| lowering.text(node, "description")).unwrap_or_default();
             if let Some(node) = fields.take("input_schema") {
                 input = super::schema::read(lowering, node, "input_schema").unwrap_or(input);
             }
@@ -194,7 +195,12 @@ fn step(
     }
     step.timeout = fields.take("timeout").and_then(|node| read_duration(lowering, node, "timeout"));
     step.retry = fields.take("retry").and_then(|node| retry(lowering, node, &fields.owner));
-    structure::lower(lowering, &mut fields, &mut step, around.filter(|it| !it.is_empty()).map_or(given.clone(), |it| format!("{it}.{given}")));
+    structure::lower(
+        lowering,
+        &mut fields,
+        &mut step,
+        around.filter(|it| !it.is_empty()).map_or(given.clone(), |it| format!("{it}.{given}")),
+    );
     if let Some(node) = fields.take("on_error").filter(|node| node.data != Data::Null) {
         step.on_error = on_error(lowering, node, index, siblings).unwrap_or_default();
     }
@@ -215,9 +221,10 @@ fn free_id(lowering: &Lowering<'_>, given: &str, around: Option<&str>) -> String
 
 fn known_id(lowering: &Lowering<'_>, given: &str) -> String {
     let index = lowering.outline.find(given);
-    index.map_or_else(|| if is_id(given) { given.to_owned() } else { repaired_id(given) }, |index| {
-        lowering.outline.steps[index].id.clone()
-    })
+    index.map_or_else(
+        || if is_id(given) { given.to_owned() } else { repaired_id(given) },
+        |index| lowering.outline.steps[index].id.clone(),
+    )
 }
 
 fn retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<RetryRule> {
