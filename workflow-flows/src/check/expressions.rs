@@ -47,7 +47,9 @@ fn report(lowering: &mut Lowering<'_>, it: &Use, fault: &SyntaxFault) {
 
 /// Returns the byte in the source of a byte of an expression.
 pub(super) fn place(lowering: &Lowering<'_>, it: &Use, at: usize) -> usize {
-    let is_there = lowering.source.get(it.start..).is_some_and(|rest| rest.starts_with(&it.original));
+    // With escapes before the byte, the place of the expression has to do.
+    let before = it.original.get(..at).unwrap_or(&it.original);
+    let is_there = lowering.source.get(it.start..).is_some_and(|rest| rest.starts_with(before));
     if is_there { it.start + at } else { it.start }
 }
 

@@ -85,7 +85,8 @@ fn one(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
             }
             unknown_root(lowering, it, reference, root, &known);
         }
-    }    0
+    }
+    0
 }
 
 /// The roots that an expression sees.
@@ -245,7 +246,8 @@ fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
             let message = format!("{subject} reads steps.{name}, which it does not need; add needs: [{name}]");
             lowering.error_at(Code::F031, byte, path, message).fix = fix;
         }
-    }    0
+    }
+    0
 }
 
 fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, name: &str) -> usize {
@@ -278,7 +280,8 @@ fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, na
             let help = format!("the steps: {}", shown.join(", "));
             lowering.error_at(Code::F030, byte, path, format!("{text}: no step \"{name}\"")).help(help);
         }
-    }    0
+    }
+    0
 }
 
 /// Moves a step before its reader, if both stand in one list.

@@ -357,7 +357,9 @@ impl<'s> Lowering<'s> {
                 return node.span.start + 1 + offset;
             }
         }
-        // Escapes or folded lines: the part is looked for, as often as it stands before.
+        // Escapes or folded lines: the part up to the first of them is looked for, as often as it
+        // stands before.
+        let part = part.split(['"', '\\', '\n']).next().unwrap_or_default();
         let before = scalar.get(..offset).map_or(0, |before| before.matches(part).count());
         let found = if part.is_empty() { None } else { raw.match_indices(part).nth(before) };
         node.span.start + found.map_or(0, |(at, _)| at)

@@ -71,7 +71,9 @@ pub(crate) fn begin(lowering: &mut Lowering<'_>, id: &str, id_span: Span, span: 
         max_visits: None,
         aliases: Vec::new(),
     });
-    if let Some(first) = first {
+    if first.is_some() && lowering.is_full() {
+        lowering.untold += 1;
+    } else if let Some(first) = first {
         let line = lowering.line(lowering.outline.steps[first].id_span);
         let path = lowering.pointer(id_span);
         let free = (2..100).map(|number| format!("{id}_{number}")).find(|name| lowering.outline.find(name).is_none());

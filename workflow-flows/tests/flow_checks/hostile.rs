@@ -12,7 +12,7 @@ fn refused(source: &str) -> Code {
     let begun = Instant::now();
     let checked = check(source, &Options::default());
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
     assert!(!checked.is_valid());
     assert!((1..=200).contains(&checked.findings.len()), "{} findings", checked.findings.len());
     checked.findings[0].code
