@@ -9,6 +9,7 @@ mod approvals;
 mod audit;
 mod bulk;
 mod events;
+mod flows;
 mod queues;
 mod runs;
 mod schedules;
@@ -18,6 +19,7 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
+pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows};
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartRun};
 pub(crate) use schedules::SchedulesVerb;
@@ -109,6 +111,9 @@ pub(crate) enum Verb {
     /// Deliver events to the runs that wait for them
     #[command(subcommand)]
     Events(EventsVerb),
+    /// Check, format and draw flows: workflows as documents
+    #[command(subcommand)]
+    Flow(FlowVerb),
     /// List the workers
     Workers,
     /// List the workflows, their versions and the workers of each

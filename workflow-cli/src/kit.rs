@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
 use crate::target::Target;
-use crate::{Exit, Failure, demo, template, verbs};
+use crate::{Exit, Failure, demo, flows, template, verbs};
 
 type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
 
@@ -129,6 +129,7 @@ impl Kit {
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),
+            (Some(Verb::Flow(verb)), _) => flows::run(verb, &output),
             (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",

@@ -10,6 +10,7 @@ mod clock;
 mod demo;
 mod exit;
 mod failure;
+mod flows;
 mod kit;
 mod output;
 mod selection;

@@ -5,7 +5,11 @@
 //! step, so a flow survives the death of its worker as any workflow does. A run carries its whole
 //! graph in its input, so a new version of a flow changes no run that has started.
 
+pub mod check;
 mod client;
+mod diagram;
+mod digest;
+pub mod document;
 mod evaluate;
 pub mod expression;
 mod failure;
@@ -13,6 +17,7 @@ pub mod graph;
 mod instant;
 mod interpreter;
 mod knowledge;
+mod lower;
 mod model;
 mod policy;
 mod runtime;
@@ -21,6 +26,8 @@ mod store;
 mod tool;
 
 pub use client::{FLOW_TAG, FlowClient};
+pub use diagram::{levels, mermaid};
+pub use digest::digest;
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
@@ -32,10 +39,20 @@ pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};
 pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
 
+/// The JSON Schema of documents in the native dialect, for editors and agents.
+pub const SCHEMA: &str = include_str!("flow-1.schema.json");
+
 /// Compiles and runs the code on this page of the guide.
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../docs/guide/flows-running.md")]
 struct RunningPage;
+
+/// Compiles the code on this page of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/flow-expressions.md")]
 struct FlowExpressions;
+
+/// Compiles the code on this page of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/flows.md")]
+struct FlowsPage;

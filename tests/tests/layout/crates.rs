@@ -7,7 +7,7 @@ use std::fs;
 use crate::sources::{SHIPPED, all_shipped, root, shipped};
 
 /// For each crate, the crates of the workspace below it. Arrows point downwards only.
-const BELOW: [(&str, &[&str]); 11] = [
+const BELOW: [(&str, &[&str]); 12] = [
     ("workflow-engine", &[]),
     ("workflow-macros", &[]),
     ("workflow-sqlite", &["workflow-engine"]),
@@ -18,7 +18,18 @@ const BELOW: [(&str, &[&str]); 11] = [
     ("workflow-http", &["workflow-sdk"]),
     ("workflow-remote", &["workflow-sdk"]),
     ("workflow-dashboard", &["workflow-http", "workflow-sdk"]),
-    ("workflow-cli", &["workflow-dashboard", "workflow-http", "workflow-remote", "workflow-sdk", "workflow-worker"]),
+    ("workflow-flows", &["workflow-sdk"]),
+    (
+        "workflow-cli",
+        &[
+            "workflow-dashboard",
+            "workflow-flows",
+            "workflow-http",
+            "workflow-remote",
+            "workflow-sdk",
+            "workflow-worker",
+        ],
+    ),
 ];
 
 /// The crates of the workspace that a manifest depends on outside of tests.

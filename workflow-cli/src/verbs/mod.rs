@@ -92,7 +92,9 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Stats(stats) => statistics::show(operate, output, stats).await,
         Verb::Failures(failures) => failures::list(operate, output, failures).await,
         Verb::Doctor => doctor::examine(operate, output).await,
-        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
+        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
+            Ok(Exit::Ok)
+        }
         Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Block, millis};
+use super::{Block, Trigger, millis};
 
 /// A whole flow. Its serialized form is part of the input of each of its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Flow {
     pub language: u32,
     /// The name, `[a-z0-9][a-z0-9._-]{0,127}`.
     pub name: String,
-    /// What it is for. Empty if the document says nothing.
+    /// Its purpose. Empty if the document says nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The JSON Schema 2020-12 of the input. `true` allows all.
@@ -21,9 +21,9 @@ pub struct Flow {
     /// The time that a run may take from its start. Default: 24 hours.
     #[serde(with = "millis")]
     pub timeout: Duration,
-    /// What happens then.
+    /// The effect of the timeout.
     pub on_timeout: OnTimeout,
-    /// What a path to something missing gives.
+    /// The value of a path to something missing.
     #[serde(default)]
     pub missing_path: MissingPath,
     /// The steps.
@@ -37,9 +37,12 @@ pub struct Flow {
     /// Runs after success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_complete: Option<Block>,
+    /// The triggers, which start runs by themselves. The interpreter does not read them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Trigger>,
 }
 
-/// What happens to a run that takes too long.
+/// Says what happens to a run that takes too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
@@ -52,7 +55,7 @@ pub enum OnTimeout {
     Pause,
 }
 
-/// What a template's path to something missing gives.
+/// Says what a template's path to something missing gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingPath {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Block, ToolUse, millis};
 use crate::ErrorClass;
 
-/// What a step does. In the descriptions, *template* is a JSON value whose strings may be
+/// Says what a step does. In the descriptions, *template* is a JSON value whose strings may be
 /// templates, and *condition* is CEL that gives a boolean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -105,7 +105,7 @@ pub struct Loop {
     pub until: Until,
     /// The bound of items or turns.
     pub max: u32,
-    /// What happens at the bound.
+    /// The effect of the bound.
     #[serde(default)]
     pub at_max: AtMax,
     /// The wait between two turns of [`Until::While`] and [`Until::Until`].
@@ -113,14 +113,14 @@ pub struct Loop {
     pub every: Option<Duration>,
     /// Items at once, of [`Until::For`].
     pub concurrency: usize,
-    /// What a failed item does.
+    /// The effect of a failed item.
     #[serde(default)]
     pub on_item_error: OnItemError,
     /// The steps of one item or turn. They see `item` and `index`.
     pub body: Block,
 }
 
-/// What happens when a loop has more items or turns than it may.
+/// Says what happens when a loop has more items or turns than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtMax {
@@ -145,7 +145,7 @@ pub enum Until {
     Until(String),
 }
 
-/// What a failed item of a loop does.
+/// Says what a failed item of a loop does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnItemError {
@@ -189,7 +189,7 @@ pub enum ParallelMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The templates of those who may decide.
+    /// The templates of the accounts that may decide.
     pub to: Vec<String>,
     /// The template of the title.
     pub title: String,
@@ -202,12 +202,12 @@ pub struct Approval {
     /// Runs at the step's timeout; its result stands for the step's. `None`: fails with F230.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_timeout: Option<Block>,
-    /// What a refusal does.
+    /// The effect of a refusal.
     #[serde(default)]
     pub on_reject: OnReject,
 }
 
-/// What a refusal of an approval does.
+/// Says what a refusal of an approval does.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OnReject {
@@ -232,7 +232,7 @@ pub struct Decision {
     /// The template of what is shown.
     #[serde(default)]
     pub show: Value,
-    /// The template of the one who decides.
+    /// The template of the account that decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The choice at the step's timeout. `None`: fails with F230.
@@ -262,7 +262,7 @@ pub struct KbWrite {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handoff {
-    /// The template of the one who is told.
+    /// The template of the account that is told.
     pub to: String,
     /// The template of the text.
     pub text: String,

@@ -10,6 +10,7 @@ mod flow;
 mod kind;
 mod millis;
 mod step;
+mod trigger;
 mod walk;
 
 pub use block::{Block, Next};
@@ -19,3 +20,4 @@ pub use kind::{
     Parallel, ParallelMode, Recipe, Switch, Until, Wait,
 };
 pub use step::{Backoff, BreakerRule, LimitRule, OnError, RetryRule, Step, ToolUse};
+pub use trigger::{Overlap, Trigger};

@@ -10,9 +10,9 @@ use crate::ErrorClass;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Unique in the whole flow: `[A-Za-z_][A-Za-z0-9_-]{0,63}`. It is the name of the recorded step.
+    /// The name of the recorded step: `[A-Za-z_][A-Za-z0-9_-]{0,63}`, unique in the whole flow.
     pub id: String,
-    /// What it does.
+    /// Its kind: says what it does.
     pub kind: Kind,
     /// CEL. If it gives `false`, the step is skipped and its result is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct Step {
     /// The limit over all workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitRule>,
-    /// What happens when the last attempt has failed.
+    /// The effect of a failure of the last attempt.
     #[serde(default)]
     pub on_error: OnError,
     /// Undone in reverse order when the run fails or is canceled. Armed after success.
@@ -49,9 +49,32 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Further names of the result under `steps`, such as those of nested steps in the dialect
-    /// `opcode`.
+    /// `opcode`. In the body of a loop, `{index}` in a name stands for the loop's index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+}
+
+impl Step {
+    /// Creates a step that has only an id and a kind.
+    #[must_use]
+    pub fn new(id: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            when: None,
+            needs: Vec::new(),
+            next: None,
+            max_visits: None,
+            retry: None,
+            timeout: None,
+            breaker: None,
+            limit: None,
+            on_error: OnError::Fail,
+            undo: None,
+            output: None,
+            aliases: Vec::new(),
+        }
+    }
 }
 
 /// A tool and its arguments.
@@ -87,7 +110,7 @@ pub struct RetryRule {
 pub enum Backoff {
     /// No wait.
     None,
-    /// The same wait each time.
+    /// Equal waits.
     Constant {
         /// The wait.
         #[serde(with = "millis")]
@@ -143,7 +166,7 @@ pub struct LimitRule {
     pub max: u32,
 }
 
-/// What happens when the last attempt of a step has failed.
+/// Says what happens when the last attempt of a step has failed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum OnError {

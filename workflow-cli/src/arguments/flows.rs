@@ -1,0 +1,76 @@
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowVerb {
+    /// Check flows, and tell every fault with its place and repair
+    Check(CheckFlows),
+    /// Write flows in the usual way; comments and order stay
+    Fmt(FormatFlows),
+    /// Draw a flow
+    Diagram(DrawFlow),
+    /// Print the JSON Schema of flows, for editors and agents
+    Schema,
+}
+
+/// The documents and how they are read.
+#[derive(Debug, Args)]
+pub(crate) struct FlowFiles {
+    /// The documents, in YAML or JSON; - reads the standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The dialect; default: found out from the document
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    pub(crate) dialect: Option<FlowDialect>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlowDialect {
+    /// Documents that begin with `flow: 1`
+    Native,
+    /// The map of steps of the engine with two tables
+    TwoTable,
+    /// The definitions of the DAG engine
+    Opcode,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 no errors (warnings are told), 1 errors, 2 a document cannot be read.")]
+pub(crate) struct CheckFlows {
+    #[command(flatten)]
+    pub(crate) files: FlowFiles,
+    /// Let warnings count, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Also print the levels and a Mermaid diagram of each valid flow
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// The input of a run, as JSON, which is checked against the flow's schema
+    #[arg(long, value_name = "JSON")]
+    pub(crate) input: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 done, or nothing to do, 1 errors, or with --check a document that would \
+                        change, 2 a document cannot be read or written.")]
+pub(crate) struct FormatFlows {
+    #[command(flatten)]
+    pub(crate) files: FlowFiles,
+    /// Change nothing, and tell which documents would change
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DrawFlow {
+    /// The document, in YAML or JSON; - reads the standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The dialect; default: found out from the document
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    pub(crate) dialect: Option<FlowDialect>,
+    /// Print the levels in which the steps can begin, in place of a Mermaid flowchart
+    #[arg(long)]
+    pub(crate) levels: bool,
+}

@@ -1,0 +1,180 @@
+//! `workflow flow`: documents of flows, without a database.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::Serialize;
+use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
+use workflow_flows::graph::Flow;
+use workflow_flows::{SCHEMA, levels, mermaid};
+
+use crate::arguments::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows};
+use crate::output::Output;
+use crate::{Exit, Failure};
+
+/// The answer of `flow check` for one document.
+#[derive(Serialize)]
+struct Report<'r> {
+    file: String,
+    #[serde(flatten)]
+    checked: &'r Checked,
+}
+
+pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Exit, Failure> {
+    match verb {
+        FlowVerb::Check(arguments) => check_files(&arguments, output),
+        FlowVerb::Fmt(arguments) => format_files(&arguments, output),
+        FlowVerb::Diagram(arguments) => draw(&arguments, output),
+        FlowVerb::Schema => {
+            output.line(SCHEMA.trim_end())?;
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+fn check_files(arguments: &CheckFlows, output: &Output) -> Result<Exit, Failure> {
+    let input = match &arguments.input {
+        None => None,
+        Some(text) => Some(serde_json::from_str(text).map_err(|error| {
+            Failure::usage(format!("--input is no JSON: {error}"), "as --input '{\"order\": {\"id\": \"o-1\"}}'")
+        })?),
+    };
+    let mut has_errors = false;
+    let mut answers = Vec::new();
+    for file in &arguments.files.files {
+        let source = read(file)?;
+        let name = name_of(file);
+        let mut checked = check(&source, &options(arguments.files.dialect, &name));
+        if let (Some(input), Some(flow)) = (&input, &checked.flow) {
+            let found = check_input(flow, input);
+            checked.findings.extend(found);
+        }
+        let counts = |finding: &Finding| arguments.strict || finding.severity == Severity::Error;
+        has_errors |= checked.untold > 0 || checked.findings.iter().any(counts);
+        answers.push((file.display().to_string(), checked));
+    }
+    if output.is_for_people() {
+        for (file, checked) in &answers {
+            tell(file, checked, output)?;
+            if let Some(flow) = checked.flow.as_ref().filter(|_| arguments.plan) {
+                output.line(level_lines(flow))?;
+                output.line(mermaid(flow).trim_end())?;
+            }
+        }
+    } else {
+        let reports: Vec<Report<'_>> =
+            answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
+        output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))?;
+    }
+    Ok(if has_errors { Exit::Error } else { Exit::Ok })
+}
+
+/// Tells the findings as compilers do: `FILE:LINE:COLUMN: CODE: MESSAGE`.
+fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
+    for finding in &checked.findings {
+        let kind = if finding.severity == Severity::Error { "error" } else { "warning" };
+        let Finding { line, column, code, message, .. } = finding;
+        output.line(format!("{file}:{line}:{column}: {kind} {code}: {message}"))?;
+        if !finding.help.is_empty() {
+            output.line(format!("  help: {}", finding.help))?;
+        }
+        if let Some(fix) = &finding.fix {
+            output.line(format!("  fix: {}", fix.title))?;
+        }
+    }
+    if checked.untold > 0 {
+        output.line(format!("{file}: {} further findings are not shown", checked.untold))?;
+    }
+    if let (Some(flow), Some(digest)) = (&checked.flow, &checked.digest) {
+        let digest = digest.get(..12).unwrap_or(digest);
+        output.line(format!("{file}: the flow \"{}\" is valid ({}, {digest})", flow.name, checked.dialect))?;
+    }
+    Ok(())
+}
+
+fn format_files(arguments: &FormatFlows, output: &Output) -> Result<Exit, Failure> {
+    let mut exit = Exit::Ok;
+    for file in &arguments.files.files {
+        let source = read(file)?;
+        let name = name_of(file);
+        let formatted = match format(&source, &options(arguments.files.dialect, &name)) {
+            Ok(formatted) => formatted,
+            Err(checked) => {
+                tell(&file.display().to_string(), &checked, output)?;
+                exit = Exit::Error;
+                continue;
+            }
+        };
+        if is_standard_input(file) {
+            output.line(formatted.trim_end())?;
+        } else if formatted != source && arguments.check {
+            output.line(format!("{}: would change", file.display()))?;
+            exit = Exit::Error;
+        } else if formatted != source {
+            fs::write(file, formatted).map_err(|error| unusable("write", file, &error))?;
+            output.line(format!("{}: changed", file.display()))?;
+        }
+    }
+    Ok(exit)
+}
+
+fn draw(arguments: &DrawFlow, output: &Output) -> Result<Exit, Failure> {
+    let source = read(&arguments.file)?;
+    let name = name_of(&arguments.file);
+    let checked = check(&source, &options(arguments.dialect, &name));
+    let Some(flow) = &checked.flow else {
+        tell(&arguments.file.display().to_string(), &checked, output)?;
+        return Ok(Exit::Error);
+    };
+    output.line(if arguments.levels { level_lines(flow) } else { mermaid(flow).trim_end().to_owned() })?;
+    Ok(Exit::Ok)
+}
+
+fn level_lines(flow: &Flow) -> String {
+    let levels = levels(&flow.body);
+    let lines = levels.iter().enumerate().map(|(number, ids)| format!("{}: {}", number + 1, ids.join(", ")));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
+    let dialect = dialect.map(|dialect| match dialect {
+        FlowDialect::Native => Dialect::Native,
+        FlowDialect::TwoTable => Dialect::TwoTable,
+        FlowDialect::Opcode => Dialect::Opcode,
+    });
+    // The name of the file is the name of a flow only in dialects that have no place for one.
+    Options {
+        dialect,
+        name: (dialect != Some(Dialect::Native) && !name.is_empty()).then_some(name),
+        ..Options::default()
+    }
+}
+
+/// Returns the name of a file without what follows its first dot.
+fn name_of(file: &Path) -> String {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+fn is_standard_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let bytes = if is_standard_input(file) {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(file)
+    };
+    let bytes = bytes.map_err(|error| unusable("read", file, &error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::usage(format!("{} is not UTF-8 at byte {at}", file.display()), "save it as UTF-8")
+    })
+}
+
+fn unusable(verb: &str, file: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::Usage, format!("cannot {verb} {}: {error}", file.display()))
+}

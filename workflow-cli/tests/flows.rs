@@ -1,0 +1,104 @@
+//! `workflow flow`: exit codes, and what people and programs read.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const GOOD: &str = "flow: 1\nname: hello\ndag:\n  - { id: a, tool: log, args: { x: \"{{inputs.x}}\" } } # a comment\n  - { id: b, tool: log }\n  - { id: c, needs: [a, b], approval: { to: ops } }\n";
+
+const BAD: &str = "flow: 1\nname: hello\ndo:\n  - id: charge\n    tool: log\n    retires: { attempts: 2 }\n  - { id: b, wait: { for: 5 } }\n  - { id: c, tool: log, args: { x: \"{{steps.charg.id}}\" } }\n";
+
+const DOUBTFUL: &str = "flow: 1\nname: hello\ngraph:\n  start: { tool: log, done: true }\n  old: { tool: log }\n";
+
+/// A directory with documents of flows.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in [("good.yaml", GOOD), ("bad.yaml", BAD), ("doubtful.yaml", DOUBTFUL)] {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        Self(directory)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
+        command.arg("flow").args(arguments).current_dir(self.0.path()).env_remove("WORKFLOW_DATABASE_URL");
+        command.output().unwrap()
+    }
+
+    /// The exit code and the standard output.
+    fn says(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.run(arguments);
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    }
+}
+
+/// Compares a text with its snapshot, without the digests.
+fn assert_snapshot(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"[0-9a-f]{12}\)", "[digest])");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+#[test]
+fn check_tells_all_findings_and_exits_with_their_weight() {
+    let place = Place::new();
+    let (code, text) = place.says(&["check", "good.yaml", "bad.yaml", "doubtful.yaml"]);
+    assert_eq!(code, 1);
+    assert_snapshot("flow_check", &text);
+    assert_eq!(place.says(&["check", "good.yaml"]).0, 0);
+    assert_eq!(place.says(&["check", "doubtful.yaml"]).0, 0, "warnings let a flow start");
+    assert_eq!(place.says(&["check", "doubtful.yaml", "--strict"]).0, 1);
+    assert_eq!(place.says(&["check", "missing.yaml"]).0, 2);
+    assert_eq!(place.says(&["check"]).0, 2);
+    fs::write(place.0.path().join("latin.yaml"), [0x66, 0xe9]).unwrap();
+    assert_eq!(place.says(&["check", "latin.yaml"]).0, 2);
+    assert_eq!(place.says(&["check", "good.yaml", "--input", "{"]).0, 2);
+    assert_eq!(place.says(&["check", "good.yaml", "--input", "{}"]).0, 0);
+}
+
+#[test]
+fn check_answers_programs_in_json() {
+    let place = Place::new();
+    let (code, text) = place.says(&["check", "bad.yaml", "--json"]);
+    assert_eq!(code, 1);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let finding = &answer[0]["findings"][0];
+    assert_eq!((&finding["code"], &finding["line"], &finding["column"]), (&"F010".into(), &6.into(), &5.into()));
+    assert_eq!(finding["fix"]["edits"][0]["op"], "move");
+    assert_eq!(answer[0]["file"], "bad.yaml");
+    let (_, text) = place.says(&["check", "good.yaml", "--json"]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer[0]["flow"]["name"], "hello");
+    assert_eq!(answer[0]["digest"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn fmt_keeps_comments_and_says_what_it_changed() {
+    let place = Place::new();
+    assert_eq!(place.says(&["fmt", "--check", "good.yaml"]), (1, "good.yaml: would change\n".to_owned()));
+    assert_eq!(place.says(&["fmt", "good.yaml"]), (0, "good.yaml: changed\n".to_owned()));
+    let text = fs::read_to_string(place.0.path().join("good.yaml")).unwrap();
+    assert_eq!(text, GOOD.replace("inputs.x", "input.x"));
+    assert_eq!(place.says(&["fmt", "--check", "good.yaml"]), (0, String::new()));
+    assert_eq!(place.says(&["fmt", "bad.yaml"]).0, 1);
+    assert_eq!(fs::read_to_string(place.0.path().join("bad.yaml")).unwrap(), BAD);
+}
+
+#[test]
+fn diagrams_and_levels_are_drawn() {
+    let place = Place::new();
+    let (code, text) = place.says(&["diagram", "good.yaml"]);
+    assert_eq!(code, 0);
+    assert_snapshot("flow_diagram", &text);
+    assert_eq!(place.says(&["diagram", "--levels", "good.yaml"]), (0, "1: a, b\n2: c\n".to_owned()));
+    assert_eq!(place.says(&["diagram", "bad.yaml"]).0, 1);
+    let (code, text) = place.says(&["schema"]);
+    assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()["title"].clone()), (0, "flow: 1".into()));
+}

@@ -1,0 +1,104 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The tools, recipes and flows of the workers, which flows may call.
+pub trait ToolCatalog {
+    /// Returns the JSON Schema of a tool's arguments. `None`: there is no such tool.
+    fn tool(&self, name: &str) -> Option<Value>;
+
+    /// Returns the names of the tools, for "did you mean".
+    fn tools(&self) -> Vec<String>;
+
+    /// Returns the names of the recipes. `None`: unknown, so they are not checked.
+    fn recipes(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// Returns the names of the flows. `None`: unknown, so they are not checked.
+    fn flows(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// Returns the names of the Rust workflows. `None`: unknown, so they are not checked.
+    fn workflows(&self) -> Option<Vec<String>> {
+        None
+    }
+}
+
+/// A [`ToolCatalog`] of names and schemas.
+///
+/// ```
+/// use workflow_flows::check::{Catalog, Code, Options, check};
+///
+/// let catalog = Catalog::new().tool("http.post", true);
+/// let options = Options { catalog: Some(&catalog), ..Options::default() };
+/// let checked = check("flow: 1\nname: a\ndo: [ { id: a, tool: http.pots } ]\n", &options);
+/// assert_eq!(checked.findings[0].code, Code::F040);
+/// assert!(checked.findings[0].message.contains("did you mean \"http.post\"?"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    tools: BTreeMap<String, Value>,
+    recipes: Option<Vec<String>>,
+    flows: Option<Vec<String>>,
+    workflows: Option<Vec<String>>,
+}
+
+impl Catalog {
+    /// Creates a catalog without tools.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool with the JSON Schema of its arguments.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>, schema: impl Into<Value>) -> Self {
+        self.tools.insert(name.into(), schema.into());
+        self
+    }
+
+    /// Sets the recipes.
+    #[must_use]
+    pub fn recipes(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.recipes = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the flows.
+    #[must_use]
+    pub fn flows(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.flows = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the Rust workflows.
+    #[must_use]
+    pub fn workflows(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.workflows = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+impl ToolCatalog for Catalog {
+    fn tool(&self, name: &str) -> Option<Value> {
+        self.tools.get(name).cloned()
+    }
+
+    fn tools(&self) -> Vec<String> {
+        self.tools.keys().cloned().collect()
+    }
+
+    fn recipes(&self) -> Option<Vec<String>> {
+        self.recipes.clone()
+    }
+
+    fn flows(&self) -> Option<Vec<String>> {
+        self.flows.clone()
+    }
+
+    fn workflows(&self) -> Option<Vec<String>> {
+        self.workflows.clone()
+    }
+}

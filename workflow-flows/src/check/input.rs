@@ -1,0 +1,100 @@
+//! F032 and F060: the input and its schema.
+
+use serde_json::Value;
+
+use super::expressions::{place, replace};
+use super::{Code, Finding, Severity, schema};
+use crate::graph::Flow;
+use crate::lower::Lowering;
+use crate::lower::keys::nearest;
+use crate::lower::outline::{Syntax, Use};
+use crate::lower::reference::Reference;
+
+/// Checks an input against the schema of a flow.
+///
+/// ```
+/// use workflow_flows::check::{Code, Options, check, check_input};
+///
+/// let source = "flow: 1\nname: a\ninput: { required: [id] }\ndo: [ { id: a, tool: log } ]\n";
+/// let flow = check(source, &Options::default()).flow.ok_or("not valid")?;
+/// assert!(check_input(&flow, &serde_json::json!({ "id": 1 })).is_empty());
+/// assert_eq!(check_input(&flow, &serde_json::json!({}))[0].code, Code::F060);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn check_input(flow: &Flow, input: &Value) -> Vec<Finding> {
+    let finding = |path: String, message: String| Finding {
+        code: Code::F060,
+        severity: Severity::Error,
+        message: format!("input: {}{message}", if path.is_empty() { String::new() } else { format!("{path}: ") }),
+        path,
+        line: 1,
+        column: 1,
+        help: String::new(),
+        fix: None,
+    };
+    match schema::compile(&flow.input) {
+        Ok(validator) => {
+            let found = schema::violations(&validator, input, false);
+            found.into_iter().map(|(path, message)| finding(path, message)).collect()
+        }
+        Err((_, message)) => vec![finding(String::new(), format!("its schema is no JSON Schema: {message}"))],
+    }
+}
+
+pub(super) fn check_references(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
+    let schema = flow.map(|flow| flow.input.clone());
+    let schema = schema.or_else(|| lowering.root.get("input").map(crate::document::Node::to_json));
+    let Some(schema) = schema else { return };
+    for index in 0..lowering.outline.uses.len() {
+        let it = lowering.outline.uses[index].clone();
+        let references = lowering.scans.get(index).map(|scan| scan.references.clone()).unwrap_or_default();
+        for reference in references {
+            if ["input", "inputs", "workflow_input"].contains(&reference.root.as_str()) {
+                walk(lowering, &it, &reference, &schema);
+            }
+        }
+    }
+}
+
+fn walk(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, schema: &Value) {
+    let mut walked = "the input".to_owned();
+    let mut node = schema;
+    for segment in &reference.segments {
+        let Some(name) = segment.name.as_deref() else {
+            let Some(items) = node.get("items") else { return };
+            node = items;
+            continue;
+        };
+        let Some(fields) = closed_fields(node) else { return };
+        if let Some(next) = fields.get(name) {
+            walked = format!("\"{name}\"");
+            node = next;
+            continue;
+        }
+        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let text = it.original.get(reference.range.clone()).unwrap_or_default();
+        let text = match it.syntax {
+            Syntax::Cel if !it.is_bare => format!("{{{{{text}}}}}"),
+            _ => text.to_owned(),
+        };
+        let message = format!("{text}: {walked} has no \"{name}\"; it has: {}", names.join(", "));
+        let fix = nearest(name, names.iter().copied())
+            .map(|near| replace(lowering, it, segment.range.clone(), near, format!("write \"{near}\"")));
+        let path = lowering.pointer(it.span);
+        let byte = place(lowering, it, segment.range.start);
+        lowering.error_at(Code::F032, byte, path, message).fix = fix;
+        return;
+    }
+}
+
+/// The fields of a schema that lists them all.
+fn closed_fields(schema: &Value) -> Option<&serde_json::Map<String, Value>> {
+    let open = ["patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "$dynamicRef", "dependentSchemas"];
+    let map = schema.as_object()?;
+    if open.iter().any(|key| map.contains_key(*key)) {
+        return None;
+    }
+    let is_closed = map.get("additionalProperties").is_none_or(|more| *more == Value::Bool(false));
+    is_closed.then(|| map.get("properties")?.as_object()).flatten()
+}

@@ -1,0 +1,151 @@
+//! Preflight: everything that can be known about a flow before it starts.
+//!
+//! [`check`] reads a document in any [`Dialect`], lowers it to the graph and applies every rule.
+//! All findings are told at once, each with its place, and with a [`Fix`] where the repair is
+//! known. A document with a finding of [`Severity::Error`] gives no flow.
+
+mod bounds;
+mod catalog;
+mod conditions;
+mod cycles;
+mod expressions;
+mod finding;
+mod fix;
+mod format;
+mod input;
+mod needs;
+mod options;
+mod order;
+mod references;
+pub(crate) mod schema;
+mod secrets;
+mod targets;
+mod tools;
+mod unreachable;
+
+pub use catalog::{Catalog, ToolCatalog};
+pub use finding::{Code, Finding, Severity};
+pub use fix::{Edit, Fix, FixError};
+pub use format::format;
+pub use input::check_input;
+pub use options::{ExpressionCheck, Limits, Options};
+use serde::{Deserialize, Serialize};
+
+pub use crate::lower::Dialect;
+
+use crate::digest::digest;
+use crate::document::{Bounds, Fault, Lines, parse};
+use crate::graph::Flow;
+use crate::lower::{Lowering, MOST_FINDINGS, lower};
+
+/// The outcome of [`check`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// The dialect of the document.
+    pub dialect: Dialect,
+    /// The findings, in the order of their places.
+    pub findings: Vec<Finding>,
+    /// The number of further findings that are not told, because there are too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untold: usize,
+    /// The digest of the graph: SHA-256 of its canonical JSON, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The graph. `None` if a finding is an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Checked {
+    /// Returns `true` if the flow can start: no finding is an error.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.flow.is_some()
+    }
+}
+
+/// Checks a document and lowers it to the graph.
+///
+/// ```
+/// use workflow_flows::check::{Code, Options, check};
+///
+/// let source = "flow: 1\nname: a\ndo:\n  - { id: a, set: { x: \"{{input.nme}}\" } }\n";
+/// let checked = check(source, &Options::default());
+/// assert!(checked.is_valid(), "the input has no schema, so it may have any field");
+///
+/// let source = format!("{source}input: {{ properties: {{ name: {{ type: string }} }} }}\n");
+/// let checked = check(&source, &Options::default());
+/// assert_eq!(checked.findings[0].code, Code::F032);
+/// assert_eq!((checked.findings[0].line, checked.findings[0].column), (4, 33));
+/// ```
+#[must_use]
+pub fn check(source: &str, options: &Options<'_>) -> Checked {
+    let bounds = Bounds { bytes: options.limits.bytes, ..Bounds::default() };
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let parsed = parse(source, bounds);
+    let root = parsed.root.as_ref();
+    let dialect = options.dialect.unwrap_or_else(|| root.map(Dialect::detect).unwrap_or_default());
+    let mut findings: Vec<Finding> = Vec::new();
+    let lines = Lines::new(source);
+    let told = parsed.faults.iter().take(MOST_FINDINGS);
+    findings.extend(told.map(|fault| syntax(fault, &lines, root)));
+    let untold = parsed.faults.len() - findings.len();
+    let Some(root) = root else {
+        return Checked { dialect, findings, untold, digest: None, flow: None };
+    };
+    let mut lowering = Lowering::new(source, root, options, dialect);
+    lowering.findings = findings;
+    lowering.untold = untold;
+    let flow = lower(&mut lowering, root);
+    run_rules(&mut lowering, flow.as_ref());
+    let Lowering { mut findings, untold, .. } = lowering;
+    let key = |finding: &Finding| (finding.line, finding.column, finding.code, finding.message.clone());
+    findings.sort_by_key(key);
+    findings.dedup();
+    let has_error = untold > 0 || findings.iter().any(|finding| finding.severity == Severity::Error);
+    let flow = flow.filter(|_| !has_error);
+    let digest = flow.as_ref().map(digest);
+    Checked { dialect, findings, untold, digest, flow }
+}
+
+fn run_rules(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
+    if !bounds::check(lowering) {
+        return;
+    }
+    targets::check(lowering);
+    needs::check(lowering);
+    unreachable::check(lowering);
+    cycles::check(lowering);
+    expressions::check(lowering);
+    references::check(lowering);
+    conditions::check(lowering);
+    secrets::check(lowering);
+    input::check_references(lowering, flow);
+    tools::check(lowering);
+}
+
+fn syntax(fault: &Fault, lines: &Lines<'_>, root: Option<&crate::document::Node>) -> Finding {
+    let place = lines.place(fault.span.start);
+    let edit = |text: &String| Edit::Text { start: fault.span.start, end: fault.span.end, text: text.clone() };
+    let path = root.map(|root| root.pointer(fault.span)).unwrap_or_default();
+    let mut finding = Finding {
+        code: Code::F001,
+        severity: Severity::Error,
+        path,
+        line: place.line,
+        column: place.column,
+        message: fault.message.clone(),
+        help: fault.help.clone(),
+        fix: None,
+    };
+    if fault.message.contains(" bytes; ") {
+        finding.code = Code::F050;
+    }
+    finding.fix = fault.repair.as_ref().map(|text| Fix::new("repair the syntax", edit(text)));
+    finding
+}

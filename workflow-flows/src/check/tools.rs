@@ -1,0 +1,105 @@
+//! F040 and F041: what the flow calls exists, and the arguments fit.
+
+use super::{Code, Edit, Fix, ToolCatalog, schema};
+use crate::lower::Lowering;
+use crate::lower::keys::nearest;
+use crate::lower::outline::{Call, CallKind};
+
+pub(super) fn check(lowering: &mut Lowering<'_>) {
+    let Some(catalog) = lowering.options.catalog else { return };
+    for call in lowering.outline.calls.clone() {
+        let names = match call.kind {
+            CallKind::Tool => match catalog.tool(&call.name) {
+                Some(schema) => {
+                    arguments(lowering, &call, &schema);
+                    continue;
+                }
+                None => Some(catalog.tools()),
+            },
+            CallKind::Recipe => catalog.recipes(),
+            CallKind::Flow => catalog.flows(),
+            CallKind::Workflow => catalog.workflows(),
+        };
+        if let Some(names) = names.filter(|names| !names.contains(&call.name)) {
+            unknown(lowering, catalog, &call, &names);
+        }
+    }
+}
+
+fn unknown(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, names: &[String]) {
+    let kind = call.kind.name();
+    let message = format!("no {kind} \"{}\" in this worker", call.name);
+    if let Some(near) = nearest(&call.name, names.iter().map(String::as_str)) {
+        let path = lowering.pointer(call.span);
+        let fix = Fix::new(format!("write \"{near}\""), Edit::Replace { path, value: near.into() });
+        let message = format!("{message}; did you mean \"{near}\"?");
+        lowering.error(Code::F040, call.span, message).fix(fix);
+        return;
+    }
+    let has = |names: Option<Vec<String>>| names.is_some_and(|names| names.contains(&call.name));
+    let other = match call.kind {
+        CallKind::Flow if has(catalog.workflows()) => Some("workflow"),
+        CallKind::Workflow if has(catalog.flows()) => Some("flow"),
+        _ => None,
+    };
+    let help = match other {
+        Some(other) => format!("there is a {other} of this name; write {other}: {}", call.name),
+        None => {
+            let shown: Vec<&str> = names.iter().map(String::as_str).take(20).collect();
+            format!("it has: {}", if shown.is_empty() { "none".to_owned() } else { shown.join(", ") })
+        }
+    };
+    lowering.error(Code::F040, call.span, message).help(help);
+}
+
+fn arguments(lowering: &mut Lowering<'_>, call: &Call, schema: &serde_json::Value) {
+    let Some((span, args)) = &call.args else { return };
+    // Arguments that are one template may be anything.
+    if args.is_string() {
+        return;
+    }
+    let empty = serde_json::json!({});
+    let args = if args.is_null() { &empty } else { args };
+    // A tool whose schema is wrong is no fault of the document.
+    let Ok(validator) = schema::compile(schema) else { return };
+    let base = lowering.pointer(*span);
+    let properties: Vec<String> = schema
+        .get("properties")
+        .and_then(|properties| properties.as_object())
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default();
+    for (pointer, message) in schema::violations(&validator, args, true) {
+        let name = message.strip_prefix('"').and_then(|rest| rest.strip_suffix("\" is not a property"));
+        let given = |key: &&str| args.get(*key).is_none();
+        let near = name.and_then(|name| nearest(name, properties.iter().map(String::as_str).filter(given)));
+        let place = name.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
+        let found = if place.is_empty() { None } else { key_byte(lowering, &format!("{base}{place}")) };
+        let byte = found.unwrap_or(span.start);
+        let at = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
+        let message = format!("args of \"{}\": {at}{message}", call.name);
+        let path = format!("{base}{place}");
+        match (name, near) {
+            (Some(name), Some(near)) if pointer.is_empty() => {
+                let message = format!("{message}; did you mean \"{near}\"?");
+                let fix = Edit::Move { from: path.clone(), path: format!("{base}/{near}") };
+                let fix = Fix::new(format!("rename \"{name}\" to \"{near}\""), fix);
+                lowering.error_at(Code::F041, byte, path, message).fix(fix);
+            }
+            (Some(name), None) => {
+                let fix = Fix::new(format!("remove \"{name}\""), Edit::Remove { path: path.clone() });
+                let help = format!("its properties: {}", properties.join(", "));
+                lowering.error_at(Code::F041, byte, path, message).help(help).fix(fix);
+            }
+            _ => drop(lowering.error_at(Code::F041, byte, path, message)),
+        }
+    }
+}
+
+/// Returns the byte of the key that leads to a value, or of the value in a list.
+fn key_byte(lowering: &Lowering<'_>, pointer: &str) -> Option<usize> {
+    let (parent, key) = pointer.rsplit_once('/')?;
+    let key = key.replace("~1", "/").replace("~0", "~");
+    let parent = lowering.node_at(parent)?;
+    let entry = parent.entries()?.iter().find(|entry| entry.key == key);
+    entry.map_or_else(|| lowering.byte_at(pointer), |entry| Some(entry.key_span.start))
+}

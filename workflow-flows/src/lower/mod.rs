@@ -1,0 +1,43 @@
+//! Lowering: from the tree of a document to the graph, in each dialect.
+//!
+//! A lowering reports what it finds and goes on, so that all faults of a document are told at once.
+//! Beside the graph it writes an outline, which tells the checks where each step and expression
+//! stands.
+
+mod attempts;
+mod block;
+mod composite;
+mod context;
+mod dialect;
+mod duration;
+mod fields;
+mod joins;
+pub(crate) mod keys;
+mod kinds;
+mod native;
+mod opcode;
+pub(crate) mod outline;
+pub(crate) mod reference;
+mod schema;
+mod step;
+pub(crate) mod synonym;
+pub(crate) mod template;
+pub(crate) mod token;
+mod transition;
+mod trigger;
+mod two_table;
+
+pub(crate) use context::{Lowering, MOST_FINDINGS};
+pub use dialect::Dialect;
+
+use crate::document::Node;
+use crate::graph::Flow;
+
+/// Lowers a document of a known dialect.
+pub(crate) fn lower(lowering: &mut Lowering<'_>, root: &Node) -> Option<Flow> {
+    match lowering.dialect {
+        Dialect::Native => native::lower(lowering, root),
+        Dialect::TwoTable => two_table::lower(lowering, root),
+        Dialect::Opcode => opcode::lower(lowering, root),
+    }
+}

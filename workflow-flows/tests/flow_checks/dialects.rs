@@ -1,0 +1,151 @@
+//! Documents of other engines are understood as they stand.
+
+use serde_json::json;
+use workflow_flows::check::{Checked, Code, Dialect, Options, Severity, check};
+use workflow_flows::graph::{AtMax, Backoff, Block, Flow, Kind, MissingPath, Next, OnError, Step, Until};
+
+use crate::{file, files, told};
+
+#[track_caller]
+fn read(source: &str, dialect: Dialect) -> Flow {
+    let checked = check(source, &Options { name: Some("sample"), ..Options::default() });
+    assert_eq!(checked.dialect, dialect);
+    assert!(checked.is_valid(), "{}", told(&checked));
+    checked.flow.unwrap()
+}
+
+fn steps(block: &Block) -> &[Step] {
+    match block {
+        Block::Do(steps) | Block::Dag { steps, .. } | Block::Graph { steps, .. } => steps,
+    }
+}
+
+#[track_caller]
+fn step<'f>(flow: &'f Flow, id: &str) -> &'f Step {
+    steps(&flow.body).iter().find(|step| step.id == id).unwrap()
+}
+
+#[test]
+fn the_flows_of_the_two_tables_are_understood() {
+    let research = read(&file("two_table/research.json"), Dialect::TwoTable);
+    assert_eq!(research.missing_path, MissingPath::Empty);
+    let Block::Graph { start, steps } = &research.body else { panic!("{:?}", research.body) };
+    assert_eq!((start.as_str(), steps.len()), ("start", 3));
+    assert_eq!(steps[0].aliases, ["search"]);
+    assert_eq!(steps[0].next, Some(Next::Goto("summarize".to_owned())));
+    let Kind::Tool(tool) = &steps[0].kind else { panic!("{:?}", steps[0].kind) };
+    assert_eq!(tool.args, json!({ "query": "{{input.topic}}" }));
+    let retry = steps[0].retry.as_ref().unwrap();
+    assert_eq!(retry.attempts, 3);
+    assert!(matches!(&retry.backoff, Backoff::Delays(waits) if waits.iter().map(|it| it.as_secs()).eq([30, 120])));
+    assert_eq!(steps[0].timeout.unwrap().as_secs(), 120);
+
+    let branching = read(&file("two_table/branching.json"), Dialect::TwoTable);
+    let Some(Next::Branch { cases, otherwise: None }) = &step(&branching, "start").next else { panic!() };
+    assert_eq!(cases[0], ("result == true || result == 'true'".to_owned(), "admin_action".to_owned()));
+
+    let gate = read(&file("two_table/gate.json"), Dialect::TwoTable);
+    let Kind::Approval(approval) = &step(&gate, "start").kind else { panic!() };
+    assert_eq!(approval.to, ["{{run.actor}}"]);
+}
+
+#[test]
+fn the_two_tables_know_six_conditions_and_one_template() {
+    let source = r#"{ "start": { "tool": "t", "args": { "a": "{{input.a b}}", "b": "x {{input.c}}", "d": "{{{{" },
+        "branch": [ { "if": "result == nil", "then": "a" }, { "if": "result != nil", "then": "a" },
+                    { "if": "result == it's", "then": "a" }, { "if": "result != no", "then": "start" },
+                    { "if": "result > 5", "then": "a" } ] },
+        "a": { "tool": null, "args": {}, "parallel": ["b", "c"] },
+        "b": { "tool": "t", "args": {}, "join": "d" }, "c": { "tool": "t", "args": {}, "join": "d" },
+        "d": { "tool": "t", "args": {} } }"#;
+    let checked = check(source, &Options::default());
+    assert_eq!(checked.findings.len(), 1, "{}", told(&checked));
+    assert_eq!((checked.findings[0].code, checked.findings[0].severity), (Code::F033, Severity::Warning));
+    let flow = checked.flow.unwrap();
+    let Some(Next::Branch { cases, .. }) = &step(&flow, "start").next else { panic!() };
+    let conditions: Vec<&str> = cases.iter().map(|(condition, _)| condition.as_str()).collect();
+    assert_eq!(conditions[2..], ["result == 'it\\'s'", "result != 'no'", "false"]);
+    let Kind::Tool(tool) = &step(&flow, "start").kind else { panic!() };
+    assert_eq!(tool.args, json!({ "a": "{{input['a b']}}", "b": "x {{{{input.c}}", "d": "{{{{{{{{" }));
+    assert_eq!(step(&flow, "a").kind, Kind::Nothing);
+    assert!(matches!(&step(&flow, "a").next, Some(Next::Parallel { join: Some(join), .. }) if join == "d"));
+}
+
+#[test]
+fn the_examples_of_the_dag_engine_are_understood() {
+    let mut wrong = Vec::new();
+    let names: Vec<String> = files("opcode").into_iter().filter(|name| name.ends_with(".json")).collect();
+    for name in &names {
+        let checked: Checked = check(&file(&format!("opcode/{name}")), &Options::default());
+        if checked.dialect != Dialect::Opcode || !checked.is_valid() {
+            wrong.push(format!("{name}:\n{}", told(&checked)));
+        }
+    }
+    assert!(wrong.is_empty() && names.len() == 45, "{} of {}:\n{}", wrong.len(), names.len(), wrong.join("\n"));
+}
+
+#[test]
+fn each_construct_of_the_dag_engine_has_its_place_in_the_graph() {
+    let source = r#"{ "timeout": "5m", "on_timeout": "suspend", "inputs": {}, "metadata": {}, "steps": [
+        { "id": "primary", "action": "http.get", "params": { "url": "${{inputs.url}}/x" },
+          "retry": { "max": 2, "backoff": "linear", "delay": "500ms" },
+          "on_error": { "strategy": "fallback_step", "fallback_step": "backup" } },
+        { "id": "backup", "action": "http.get", "params": { "url": "${{inputs.backup}}" } },
+        { "id": "check", "type": "condition", "depends_on": ["primary", "backup"], "config": {
+            "expression": "steps['primary'].status_code == 200",
+            "branches": { "true": [ { "id": "log", "action": "workflow.log", "params": { "message": "a {{b}} ${{steps.primary.output.body}}" } } ],
+                          "false": [ { "id": "log", "action": "workflow.fail", "params": { "reason": "no" } } ] } } },
+        { "id": "each", "type": "loop", "depends_on": ["check"], "config": { "mode": "for_each", "over": "inputs.xs", "max_iter": 5,
+            "body": [ { "id": "hash", "action": "crypto.hash", "params": { "data": "${{loop.item.name}}" }, "condition": "iter.index < 3" } ] } },
+        { "id": "both", "type": "parallel", "config": { "mode": "race", "branches": [
+            [ { "id": "l", "type": "wait", "config": { "duration": "5s" } } ],
+            [ { "id": "r", "type": "wait", "config": { "signal": "go" } } ] ] } },
+        { "id": "gate", "type": "reasoning", "depends_on": ["each"], "config": { "prompt_context": "Go?", "timeout": "1h", "fallback": "no",
+            "data_inject": { "a": "steps.primary.output.body", "b": "plain" }, "target_agent": "",
+            "options": [ { "id": "yes", "description": "Go" }, { "id": "no" } ] } },
+        { "id": "sub", "action": "workflow.run", "params": { "template_name": "t", "params": { "x": "${{workflow.run_id}}" } },
+          "condition": "steps['check'].output == null && steps['check.true.log'].logged", "depends_on": ["check"], "on_error": { "strategy": "ignore" } }
+      ], "on_error": { "id": "cleanup", "action": "workflow.log", "params": { "message": "${{steps.primary.output.body}}" } } }"#;
+    let flow = read(source, Dialect::Opcode);
+    assert_eq!(flow.name, "sample");
+    let ids: Vec<&str> = steps(&flow.body).iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["primary", "check", "each", "both", "gate", "sub"], "a fallback runs in its place only");
+    let primary = step(&flow, "primary");
+    assert_eq!(primary.retry.as_ref().unwrap().attempts, 3);
+    assert!(matches!(&primary.on_error, OnError::Do(block) if steps(block)[0].id == "backup"));
+    assert_eq!(step(&flow, "check").needs, ["primary", "primary"]);
+    let Kind::Switch(switch) = &step(&flow, "check").kind else { panic!() };
+    assert_eq!(switch.value, json!("{{steps['primary'].status_code == 200}}"));
+    let nested: Vec<&Step> = switch.cases.values().flat_map(steps).collect();
+    assert_eq!(
+        nested.iter().map(|it| it.aliases[0].as_str()).collect::<Vec<_>>(),
+        ["check.false.log", "check.true.log"]
+    );
+    assert_ne!(nested[0].id, nested[1].id);
+    let Kind::Tool(log) = &nested[1].kind else { panic!() };
+    assert_eq!(log.args, json!({ "message": "a {{{{b}} {{steps.primary.body}}" }));
+    let Kind::Loop(each) = &step(&flow, "each").kind else { panic!() };
+    assert_eq!((each.max, each.at_max), (5, AtMax::Stop));
+    assert_eq!(each.until, Until::For(json!("{{input.xs}}")));
+    assert_eq!(steps(&each.body)[0].when.as_deref(), Some("index < 3"));
+    assert_eq!(steps(&each.body)[0].aliases, ["each.iter_{index}.hash"]);
+    let Kind::Decision(gate) = &step(&flow, "gate").kind else { panic!() };
+    assert_eq!(gate.show["a"], json!("{{steps.primary.body ?? 'steps.primary.output.body'}}"));
+    assert_eq!((gate.to.as_deref(), gate.fallback.as_deref(), gate.options.len()), (None, Some("no"), 2));
+    let Kind::Flow(sub) = &step(&flow, "sub").kind else { panic!() };
+    assert_eq!(sub.args, json!({ "x": "{{run.id}}" }));
+    assert_eq!(
+        step(&flow, "sub").when.as_deref(),
+        Some("steps['check'].output == null && steps['check.true.log'].logged")
+    );
+    assert!(flow.on_error.is_some());
+}
+
+#[test]
+fn faults_of_other_dialects_are_told_at_their_places() {
+    let source = "{ \"steps\": [\n  { \"id\": \"a\", \"action\": \"x\", \"depends_on\": [\"b\"] },\n  { \"id\": \"c\", \"actoin\": \"x\" } ] }";
+    let checked = check(source, &Options::default());
+    let told: Vec<String> =
+        checked.findings.iter().map(|it| format!("{} {}:{} {}", it.code, it.line, it.column, it.path)).collect();
+    assert_eq!(told, ["F020 2:46 /steps/0/depends_on/0", "F010 3:16 /steps/1/actoin"]);
+}

@@ -1,0 +1,59 @@
+//! Every flow of the guide is valid.
+
+use crate::{checked, told};
+
+/// The documents in the fences of the page about flows.
+pub(crate) fn documents() -> Vec<String> {
+    let page = include_str!("../../../docs/guide/flows.md");
+    let fences = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    fences.filter(|text| text.contains("flow: 1")).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_flow_of_the_guide_is_valid() {
+    let documents = documents();
+    assert!(documents.len() >= 15, "{} documents", documents.len());
+    for source in documents {
+        let checked = checked_with_any_tool(&source);
+        assert!(checked.findings.is_empty(), "{source}\n{}", told(&checked));
+    }
+}
+
+/// The guide's tools are those of an application.
+fn checked_with_any_tool(source: &str) -> workflow_flows::check::Checked {
+    workflow_flows::check::check(source, &workflow_flows::check::Options::default())
+}
+
+#[test]
+fn the_guide_names_every_code_and_every_kind() {
+    let page = include_str!("../../../docs/guide/flows.md");
+    for code in [
+        "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F030", "F031", "F032",
+        "F033", "F034", "F035", "F040", "F041", "F050", "F060",
+    ] {
+        assert!(page.contains(code), "{code}");
+    }
+    let all = documents().concat();
+    for kind in [
+        "approval:",
+        "decision:",
+        "emit:",
+        "fail:",
+        "flow:",
+        "handoff:",
+        "if:",
+        "jq:",
+        "kb:",
+        "loop:",
+        "parallel:",
+        "recipe:",
+        "set:",
+        "switch:",
+        "tool:",
+        "wait:",
+        "workflow:",
+    ] {
+        assert!(all.contains(kind), "{kind}");
+    }
+    assert!(checked("").findings.len() == 1);
+}

@@ -1,0 +1,61 @@
+//! Documents of flows: what is refused, where and with which repair; what is understood; and what
+//! hostile documents cost.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod broken;
+mod diagrams;
+mod dialects;
+mod guide;
+mod hostile;
+mod lowered;
+mod schema;
+
+use workflow_flows::check::{Catalog, Checked, Options, Severity, check};
+
+/// The worker of the tests.
+fn catalog() -> Catalog {
+    let fetch = serde_json::json!({
+        "type": "object",
+        "required": ["url"],
+        "properties": { "url": { "type": "string" }, "method": { "enum": ["GET", "POST"] } },
+        "additionalProperties": false,
+    });
+    let any = ["log", "http", "http.post", "http.get", "kb-server/search_nodes", "crypto.hash"];
+    let catalog = any.into_iter().fold(Catalog::new(), |catalog, name| catalog.tool(name, true));
+    catalog.tool("fetch", fetch).recipes(["summarize"]).flows(["sub", "refund"]).workflows(["refund-rust"])
+}
+
+/// Checks a document against the worker of the tests.
+fn checked(source: &str) -> Checked {
+    let catalog = catalog();
+    check(source, &Options { catalog: Some(&catalog), ..Options::default() })
+}
+
+/// The findings of a kind, as `CODE at LINE:COLUMN`.
+fn found(checked: &Checked, severity: Severity) -> Vec<String> {
+    let findings = checked.findings.iter().filter(|finding| finding.severity == severity);
+    findings.map(|it| format!("{} at {}:{}", it.code, it.line, it.column)).collect()
+}
+
+/// All findings as text, for the message of a failed test.
+fn told(checked: &Checked) -> String {
+    checked.findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
+
+/// The text of a file below `tests`.
+fn file(path: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names of the files in a folder below `tests`, in order.
+fn files(folder: &str) -> Vec<String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+    let mut names: Vec<String> = std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
