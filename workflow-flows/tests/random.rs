@@ -417,7 +417,7 @@ fn random_flows_agree_with_a_straight_interpreter() {
     let ran = runner.run(&(shapes(), any::<u8>()), |(shapes, n)| {
         let number = number.fetch_add(1, Ordering::Relaxed);
         // Every tenth flow is killed at each of its commits too.
-        runtime.block_on(agrees(lower(&shapes), n, number % 10 == 0));
+        runtime.block_on(agrees(lower(&shapes), n, number.is_multiple_of(10)));
         Ok(())
     });
     ran.unwrap();
