@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Calls, echo, flow_with, render_mini, runtime, step, tool, value_mini, with};
 use proptest::prelude::*;
@@ -410,9 +411,9 @@ async fn agrees(definition: Flow, n: u8, crash: bool) {
 fn random_flows_agree_with_a_straight_interpreter() {
     let mut runner = TestRunner::new(Config { cases: cases(), max_shrink_iters: 200, ..Config::default() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut number = 0;
+    let number = AtomicU32::new(0);
     let ran = runner.run(&(shapes(), any::<u8>()), |(shapes, n)| {
-        number += 1;
+        let number = number.fetch_add(1, Ordering::Relaxed);
         // Every tenth flow is killed at each of its commits too.
         runtime.block_on(agrees(lower(&shapes), n, number % 10 == 0));
         Ok(())
