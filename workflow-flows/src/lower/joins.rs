@@ -28,10 +28,10 @@ pub(crate) fn resolve(lowering: &mut Lowering<'_>, block: usize, steps: &mut [St
         }
         let join = join_of(lowering, block, index, &mut walked);
         let id = &lowering.outline.steps[index].id;
-        if let Some(step) = steps.iter_mut().find(|step| step.id == *id) {
-            if let Some(Next::Parallel { join: place, .. }) = &mut step.next {
-                *place = join;
-            }
+        if let Some(step) = steps.iter_mut().find(|step| step.id == *id)
+            && let Some(Next::Parallel { join: place, .. }) = &mut step.next
+        {
+            *place = join;
         }
     }
 }
