@@ -210,9 +210,7 @@ fn read_needs(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, index: usize
     fields.take("needs");
     let mut needs = Vec::new();
     for node in lowering.nodes(&entry.value) {
-        if let Some(id) = lowering.text(node, "needs")
-            && !needs.contains(&id)
-        {
+        if let Some(id) = lowering.text(node, "needs").filter(|id| !needs.contains(id)) {
             lowering.outline.steps[index].needs.push(super::outline::Named { id: id.clone(), span: node.span });
             needs.push(id);
         }

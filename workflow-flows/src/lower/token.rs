@@ -225,7 +225,7 @@ fn check(text: &str, tokens: &[Token]) -> Result<(), SyntaxFault> {
                 let is_empty = previous.is_some_and(|previous| previous.start == opened.start);
                 let after_comma = previous.is_some_and(|previous| previous.kind == TokenKind::Comma);
                 if wants_value && !is_empty && !(after_comma && word != ")") {
-                    let after = previous.map(&shown).unwrap_or_default();
+                    let after = previous.map(shown).unwrap_or_default();
                     return Err(fault(token.start, token.end, format!("expected a value after \"{after}\"")));
                 }
                 wants_value = false;
