@@ -7,6 +7,8 @@
 
 pub mod expression;
 pub mod graph;
+mod model;
 mod tool;
 
+pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
