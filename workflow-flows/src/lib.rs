@@ -8,6 +8,8 @@
 pub mod expression;
 pub mod graph;
 mod model;
+pub mod signature;
+pub mod token;
 mod tool;
 
 pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 11] = [
+pub(crate) const SHIPPED: [&str; 12] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",
@@ -15,6 +15,7 @@ pub(crate) const SHIPPED: [&str; 11] = [
     "workflow-http",
     "workflow-remote",
     "workflow-dashboard",
+    "workflow-tools",
     "workflow-cli",
 ];
 
