@@ -1,7 +1,9 @@
 //! Signatures of webhooks, ours and those of others.
 //!
-//! A webhook that this project sends carries the three headers of the convention "Standard Webhooks":
-//! `webhook-id`, `webhook-timestamp` (seconds since 1970) and `webhook-signature`, which is `v1,` and
+//! A webhook that this project sends carries the three headers of the convention "Standard
+//! Webhooks":
+//! `webhook-id`, `webhook-timestamp` (seconds since 1970) and `webhook-signature`, which is `v1,`
+//! and
 //! the HMAC-SHA256 of `id.timestamp.body` in Base64. A receiver that keeps ids for as long as its
 //! tolerance refuses replays.
 //!
@@ -35,7 +37,8 @@ pub enum SignatureError {
 /// The headers of a webhook, as they are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Webhook<'a> {
-    /// The header `webhook-id`: identical in every attempt, so that a receiver can drop repetitions.
+    /// The header `webhook-id`: identical in every attempt, so that a receiver can drop
+    /// repetitions.
     pub id: &'a str,
     /// The header `webhook-timestamp`: seconds since 1970.
     pub timestamp: u64,
@@ -92,7 +95,8 @@ impl Webhook<'_> {
     }
 }
 
-/// Checks the signature of a body alone, in hexadecimal with an optional `sha256=`, as many services
+/// Checks the signature of a body alone, in hexadecimal with an optional `sha256=`, as many
+/// services
 /// send it (`X-Hub-Signature-256`). It has no time, so a webhook can be replayed: give the start a
 /// key from the body.
 ///

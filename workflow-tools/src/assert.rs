@@ -11,7 +11,8 @@
 //! let tools = workflow_tools::assert::tools();
 //! let equals = tools.iter().find(|tool| tool.name() == "assert.equals").unwrap();
 //! let args = json!({ "expected": 1, "actual": 1.0 });
-//! assert_eq!(equals.call(ToolCall::new(args, "ann", "key")).await.unwrap(), json!({ "pass": true }));
+//! assert_eq!(equals.call(ToolCall::new(args, "ann", "key")).await.unwrap(), json!({ "pass": true
+//! }));
 //! # }
 //! ```
 

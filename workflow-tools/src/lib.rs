@@ -4,7 +4,8 @@
 //! nothing until the operator names what it may do: which networks, which servers, which
 //! directory. `docs/guide/tools.md` has an example of each.
 //!
-//! What a tool can fail with has a class ([`ErrorClass`](workflow_flows::ErrorClass)), which decides
+//! What a tool can fail with has a class ([`ErrorClass`](workflow_flows::ErrorClass)), which
+//! decides
 //! whether the step is tried again. No error holds a value of the arguments.
 
 mod arguments;

@@ -1,7 +1,8 @@
 //! The tool and channel `mail`: a mail over SMTP.
 //!
 //! Its arguments are those of the channels (`to`, `title`, `text`, `data`), and further `subject`
-//! (instead of `title`), `html`, `cc` and `reply_to`. `data` is attached as JSON. A mail of a step has
+//! (instead of `title`), `html`, `cc` and `reply_to`. `data` is attached as JSON. A mail of a step
+//! has
 //! the same `Message-ID` in every attempt, by which many servers and readers drop repetitions: SMTP
 //! itself cannot say whether a mail whose answer was lost has been sent.
 
@@ -51,7 +52,8 @@ impl fmt::Debug for MailBuilder {
 }
 
 impl MailBuilder {
-    /// Sets the port. Default: 465 with [`Encryption::Tls`], 587 with [`Encryption::StartTls`], else 25.
+    /// Sets the port. Default: 465 with [`Encryption::Tls`], 587 with [`Encryption::StartTls`],
+    /// else 25.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
@@ -97,7 +99,8 @@ impl MailBuilder {
     /// Makes the tool. Connects to nothing yet.
     ///
     /// # Errors
-    /// A [`ToolError`] if the sender or a named address is not a mail address, or TLS cannot be prepared.
+    /// A [`ToolError`] if the sender or a named address is not a mail address, or TLS cannot be
+    /// prepared.
     pub fn build(self) -> Result<Mail, ToolError> {
         let from = mailbox(&self.from)?;
         for address in self.names.values() {

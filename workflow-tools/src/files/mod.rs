@@ -40,7 +40,8 @@ use root::Root;
 /// larger than `limit` bytes.
 ///
 /// # Errors
-/// The error of the system if the directory cannot be opened, or the kernel cannot keep paths in it.
+/// The error of the system if the directory cannot be opened, or the kernel cannot keep paths in
+/// it.
 pub fn tools(root: impl AsRef<Path>, limit: u64) -> io::Result<Vec<Arc<dyn Tool>>> {
     let place = Arc::new(Place { root: Root::open(root.as_ref())?, limit });
     let text = json!({ "type": "string" });

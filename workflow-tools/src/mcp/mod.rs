@@ -1,9 +1,12 @@
 //! Tools of MCP servers, as `server/tool`.
 //!
 //! A connection belongs to one server and one actor, and carries what the operator gives for that
-//! actor. A pool keeps them: at most 20, each closed when it was idle for 60 s. No connection is held
-//! between two calls, so a run that waits holds none. If all are in use, a call waits for one within
-//! its timeout. Messages of servers are bounded; what a server writes to its error stream is dropped.
+//! actor. A pool keeps them: at most 20, each closed when it was idle for 60 s. No connection is
+//! held
+//! between two calls, so a run that waits holds none. If all are in use, a call waits for one
+//! within
+//! its timeout. Messages of servers are bounded; what a server writes to its error stream is
+//! dropped.
 //!
 //! A result looks like this:
 //!

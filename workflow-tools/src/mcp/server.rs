@@ -43,7 +43,8 @@ impl fmt::Debug for Server {
 
 impl Server {
     /// Names a server that is started as a program and speaks over its standard input and output.
-    /// Its environment is empty but for the given values. It leads a process group of its own, which
+    /// Its environment is empty but for the given values. It leads a process group of its own,
+    /// which
     /// is killed at the end.
     #[must_use]
     pub fn program(
