@@ -22,7 +22,9 @@ mod model;
 mod policy;
 mod runtime;
 mod secrets;
+pub mod signature;
 mod store;
+pub mod token;
 mod tool;
 
 pub use client::{FLOW_TAG, FlowClient};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 12] = [
+pub(crate) const SHIPPED: [&str; 13] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",
@@ -16,6 +16,7 @@ pub(crate) const SHIPPED: [&str; 12] = [
     "workflow-remote",
     "workflow-dashboard",
     "workflow-flows",
+    "workflow-tools",
     "workflow-cli",
 ];
 

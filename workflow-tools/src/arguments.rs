@@ -1,0 +1,106 @@
+//! Reads the arguments of a call into a type, and values out of them.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use workflow_flows::{ErrorClass, ToolError};
+
+/// Reads arguments. The error names fields and types, never a value, which may be a secret.
+pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: &Value) -> Result<T, ToolError> {
+    T::deserialize(args).map_err(|error| invalid(format!("the arguments of {tool} do not fit: {}", nameless(&error))))
+}
+
+/// The message of an error of serde without the value that it quotes.
+fn nameless(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match (message.split_once(": "), message.rsplit_once(", expected ")) {
+        (Some((kind @ ("invalid type" | "invalid value" | "invalid length"), _)), Some((_, expected))) => {
+            format!("{kind}, expected {expected}")
+        }
+        _ => message,
+    }
+}
+
+/// An error that no further attempt can mend.
+pub(crate) fn invalid(message: impl Into<String>) -> ToolError {
+    ToolError::new(ErrorClass::Invalid, message)
+}
+
+/// An error of the class `failed`.
+pub(crate) fn failed(message: impl Into<String>) -> ToolError {
+    ToolError::new(ErrorClass::Failed, message)
+}
+
+/// A length of time in arguments: `500ms`, `30s`, `5m`, `24h`, `7d`, or a number of seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let found = match &value {
+            Value::Number(seconds) => seconds.as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok()),
+            Value::String(text) => span(text),
+            _ => None,
+        };
+        let wrong = || serde::de::Error::custom("a time is not one: write 500ms, 30s, 5m, or a number of seconds");
+        found.map(Self).ok_or_else(wrong)
+    }
+}
+
+fn span(text: &str) -> Option<Duration> {
+    let at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(at);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// The shorter of the times, where one is given.
+pub(crate) fn shortest(times: impl IntoIterator<Item = Option<Duration>>) -> Option<Duration> {
+    times.into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Example {
+        #[allow(dead_code)]
+        count: u32,
+    }
+
+    #[test]
+    fn errors_of_arguments_hold_no_value() {
+        let error = parse::<Example>("x", &json!({ "count": "hunter2, expected" })).unwrap_err();
+        assert_eq!(error.message, "the arguments of x do not fit: invalid type, expected u32");
+        let error = parse::<Example>("x", &json!({ "coumt": 1 })).unwrap_err();
+        assert!(error.message.contains("`coumt`"), "{error}");
+        assert_eq!(error.class, ErrorClass::Invalid);
+    }
+
+    #[test]
+    fn times_have_units_or_are_seconds() {
+        for (given, millis) in
+            [(json!("500ms"), 500), (json!("2m"), 120_000), (json!(1.5), 1_500), (json!("1d"), 86_400_000)]
+        {
+            assert_eq!(serde_json::from_value::<Span>(given).unwrap().0, Duration::from_millis(millis));
+        }
+        for wrong in [json!("5"), json!("s"), json!(-1), json!("5 s"), json!("99999999999999999999s"), json!(null)] {
+            assert!(serde_json::from_value::<Span>(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}

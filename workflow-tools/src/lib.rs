@@ -1,0 +1,41 @@
+//! Tools for the flows of workflow-sdk.
+//!
+//! Each tool stands behind a feature, and none is on by default. A tool that can do harm does
+//! nothing until the operator names what it may do: which networks, which servers, which
+//! directory. `docs/guide/tools.md` has an example of each.
+//!
+//! What a tool can fail with has a class ([`ErrorClass`](workflow_flows::ErrorClass)), which
+//! decides
+//! whether the step is tried again. No error holds a value of the arguments.
+
+mod arguments;
+#[cfg(feature = "assert")]
+pub mod assert;
+#[cfg(feature = "crypto")]
+pub mod crypto;
+#[cfg(all(target_os = "linux", feature = "fs"))]
+pub mod files;
+#[cfg(any(feature = "assert", feature = "crypto", feature = "fs", feature = "log"))]
+mod function;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "log")]
+pub mod log;
+#[cfg(feature = "mail")]
+pub mod mail;
+#[cfg(all(unix, feature = "mcp"))]
+pub mod mcp;
+#[cfg(feature = "model")]
+pub mod model;
+#[cfg(feature = "notify")]
+pub mod notify;
+#[cfg(all(unix, feature = "mcp"))]
+mod process;
+#[cfg(any(feature = "assert", feature = "model"))]
+mod schema;
+
+/// Compiles the code on this page of the guide.
+#[cfg(all(doctest, target_os = "linux", feature = "fs", feature = "mail", feature = "mcp", feature = "model"))]
+#[cfg(feature = "notify")]
+#[doc = include_str!("../../docs/guide/tools.md")]
+struct ToolsPage;

@@ -1,0 +1,213 @@
+//! One connection to an MCP server. The only file that knows the library of the protocol.
+
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification, CancelledNotificationParam,
+    ClientRequest, ErrorCode, PingRequest, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{RoleClient, ServiceExt};
+use serde_json::{Map, Value, json};
+use tokio::process::{Child, Command};
+use workflow_flows::{ErrorClass, ToolError};
+
+use super::line::BoundedLines;
+use super::server::{Kind, Server};
+use crate::arguments::{failed, invalid};
+use crate::http::client::plain_client;
+use crate::http::excerpt;
+use crate::process::{MARK, Processes};
+
+/// The longest message of a server, in bytes.
+const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
+
+/// A tool as its server describes it.
+pub(super) struct Described {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) input_schema: Value,
+}
+
+/// An open connection. Dropping it closes it and kills the processes of a server that it started.
+pub(super) struct Connection {
+    service: RunningService<RoleClient, ()>,
+    /// Before the processes, so that the group is killed while its leader's number is taken.
+    _processes: Option<Processes>,
+    _child: Option<Child>,
+}
+
+impl Connection {
+    /// Connects within the time that the server's options give.
+    pub(super) async fn open(server: &Server, actor: &str) -> Result<Self, ToolError> {
+        let own = server.own(actor);
+        let opened = async {
+            match &server.kind {
+                Kind::Program { path, arguments } => Self::start(server, path, arguments, own).await,
+                Kind::Url(url) => Self::connect(server, url, own).await,
+            }
+        };
+        let limit = server.connect_timeout;
+        let late =
+            || ToolError::new(ErrorClass::Timeout, format!("{} did not connect within {limit:?}", server.shown()));
+        tokio::time::timeout(limit, opened).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn start(
+        server: &Server,
+        path: &std::path::Path,
+        arguments: &[String],
+        own: Vec<(String, String)>,
+    ) -> Result<Self, ToolError> {
+        let mark = uuid::Uuid::new_v4().to_string();
+        let mut command = Command::new(path);
+        command.args(arguments).env_clear().envs(server.values.iter().cloned()).envs(own).env(MARK, &mark);
+        command.process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let unstarted = |error: std::io::Error| {
+            invalid(format!("{}: {} cannot be started: {error}; see its options", server.shown(), path.display()))
+        };
+        let mut child = command.spawn().map_err(unstarted)?;
+        let processes = Processes::new(child.id(), mark, ());
+        let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
+            return Err(failed(format!("{} has no standard input and output", server.shown())));
+        };
+        let opened = ().serve((BoundedLines::new(stdout, MESSAGE_LIMIT), stdin)).await;
+        let service = opened.map_err(|_| unconnected(server))?;
+        Ok(Self { service, _processes: Some(processes), _child: Some(child) })
+    }
+
+    async fn connect(server: &Server, url: &str, own: Vec<(String, String)>) -> Result<Self, ToolError> {
+        let mut headers = HashMap::new();
+        for (name, value) in server.values.iter().cloned().chain(own) {
+            let parsed = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value));
+            let (Ok(name), Ok(mut value)) = parsed else {
+                return Err(invalid(format!("{}: the header {name:?} is not one of HTTP", server.shown())));
+            };
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+        config.max_sse_event_size = MESSAGE_LIMIT;
+        config.max_json_response_size = MESSAGE_LIMIT;
+        let transport = StreamableHttpClientTransport::with_client(plain_client(None)?, config);
+        let service = ().serve(transport).await.map_err(|_| unconnected(server))?;
+        Ok(Self { service, _processes: None, _child: None })
+    }
+
+    /// Whether the connection was closed by either side.
+    pub(super) fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.peer().is_transport_closed()
+    }
+
+    /// Whether the server answers within this time.
+    pub(super) async fn answers(&self, within: Duration) -> bool {
+        let options = PeerRequestOptions::with_timeout(within);
+        let ping = ClientRequest::PingRequest(PingRequest::default());
+        match self.service.peer().send_cancellable_request(ping, options).await {
+            Ok(handle) => handle.await_response().await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Returns all tools of the server.
+    pub(super) async fn tools(&self, server: &Server) -> Result<Vec<Described>, ToolError> {
+        let listed = tokio::time::timeout(server.connect_timeout, self.service.peer().list_all_tools()).await;
+        let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not list its tools in time", server.shown()));
+        let tools = listed.map_err(|_| late())?.map_err(|error| refused(server, &error, &[]))?;
+        let described = tools.into_iter().map(|tool| Described {
+            name: tool.name.to_string(),
+            description: tool.description.as_deref().unwrap_or_default().to_owned(),
+            input_schema: Value::Object(tool.input_schema.as_ref().clone()),
+        });
+        Ok(described.collect())
+    }
+
+    /// Calls a tool. The server is told if the time is over or the future is dropped.
+    pub(super) async fn call(
+        &self,
+        server: &Server,
+        tool: &str,
+        arguments: Map<String, Value>,
+        timeout: Duration,
+    ) -> Result<Value, ToolError> {
+        let hidden = [Value::Object(arguments.clone())];
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let refused = |error| refused(server, &error, &hidden);
+        let options = PeerRequestOptions::with_timeout(timeout);
+        let handle = self.service.peer().send_cancellable_request(request, options).await.map_err(refused)?;
+        let mut cancel = CancelOnDrop { peer: self.service.peer().clone(), id: Some(handle.id.clone()) };
+        let answered = handle.await_response().await;
+        cancel.id = None;
+        match answered.map_err(refused)? {
+            ServerResult::CallToolResult(result) => converted(server, result, &hidden),
+            _ => Err(failed(format!("{} answered a call with something else", server.shown()))),
+        }
+    }
+}
+
+/// Tells the server that an answer is not needed.
+struct CancelOnDrop {
+    peer: Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let (Some(id), Ok(handle)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        handle.spawn(async move {
+            let canceled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));
+            let _ = peer.send_notification(canceled.into()).await;
+        });
+    }
+}
+
+fn unconnected(server: &Server) -> ToolError {
+    let message = format!("{} cannot be reached, or does not speak the protocol", server.shown());
+    ToolError::new(ErrorClass::Connection, message)
+}
+
+fn refused(server: &Server, error: &ServiceError, hidden: &[Value]) -> ToolError {
+    let shown = server.shown();
+    match error {
+        ServiceError::McpError(error) => {
+            let class = match error.code {
+                ErrorCode::INVALID_PARAMS | ErrorCode::METHOD_NOT_FOUND | ErrorCode::INVALID_REQUEST => {
+                    ErrorClass::Invalid
+                }
+                _ => ErrorClass::Failed,
+            };
+            ToolError::new(class, format!("{shown} refused the call: {}", excerpt(error.message.as_bytes(), hidden)))
+        }
+        ServiceError::Timeout { timeout } => {
+            ToolError::new(ErrorClass::Timeout, format!("{shown} did not answer within {timeout:?}"))
+        }
+        ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
+            ToolError::new(ErrorClass::Connection, format!("the connection to {shown} broke"))
+        }
+        _ => failed(format!("{shown} did not answer the call")),
+    }
+}
+
+/// The result of a call: the texts, the structured value and all of the content.
+fn converted(server: &Server, result: CallToolResult, hidden: &[Value]) -> Result<Value, ToolError> {
+    let content = serde_json::to_value(&result.content).unwrap_or_default();
+    let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    let text = texts.join("\n");
+    if result.is_error == Some(true) {
+        return Err(failed(format!("a tool of {} failed: {}", server.shown(), excerpt(text.as_bytes(), hidden))));
+    }
+    Ok(json!({ "text": text, "structured": result.structured_content, "content": content }))
+}
+
+/// A client that can be shared.
+pub(super) type Shared = Arc<Connection>;

@@ -1,0 +1,194 @@
+//! Tools of MCP servers, as `server/tool`.
+//!
+//! A connection belongs to one server and one actor, and carries what the operator gives for that
+//! actor. A pool keeps them: at most 20, each closed when it was idle for 60 s. No connection is
+//! held
+//! between two calls, so a run that waits holds none. If all are in use, a call waits for one
+//! within
+//! its timeout. Messages of servers are bounded; what a server writes to its error stream is
+//! dropped.
+//!
+//! A result looks like this:
+//!
+//! ```json
+//! { "text": "5", "structured": { "sum": 5 }, "content": [{ "type": "text", "text": "5" }] }
+//! ```
+
+mod client;
+mod line;
+mod pool;
+mod server;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError};
+
+pub use server::Server;
+
+use crate::arguments::{invalid, shortest};
+use pool::{Bounds, Pool};
+
+/// Makes an [`Mcp`].
+#[derive(Debug, Default)]
+pub struct McpBuilder {
+    servers: BTreeMap<String, Arc<Server>>,
+    places: Option<usize>,
+    idle: Option<Duration>,
+}
+
+impl McpBuilder {
+    /// Adds a server. One of the same name is replaced.
+    #[must_use]
+    pub fn server(mut self, server: Server) -> Self {
+        self.servers.insert(server.name.clone(), Arc::new(server));
+        self
+    }
+
+    /// Sets how many connections there are at most. Default: 20; at least 1.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.places = Some(connections.max(1));
+        self
+    }
+
+    /// Sets how long a connection may be idle before it is closed. Default: 60 s.
+    #[must_use]
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// Makes the pool. Connects to nothing yet.
+    #[must_use]
+    pub fn build(self) -> Mcp {
+        let idle = self.idle.unwrap_or(Duration::from_secs(60));
+        let pool = Pool::new(Bounds { places: self.places.unwrap_or(20), idle });
+        Mcp { servers: Arc::new(self.servers), pool }
+    }
+}
+
+/// MCP servers and the pool of connections to them. A clone shares the pool.
+#[derive(Clone)]
+pub struct Mcp {
+    servers: Arc<BTreeMap<String, Arc<Server>>>,
+    pool: Pool,
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mcp").field("servers", &self.servers).field("connections", &self.pool.len()).finish()
+    }
+}
+
+impl Mcp {
+    /// Returns a builder without servers.
+    #[must_use]
+    pub fn builder() -> McpBuilder {
+        McpBuilder::default()
+    }
+
+    /// Returns how many connections are open or being opened.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Connects to every server on behalf of the actor and returns all of their tools.
+    ///
+    /// # Errors
+    /// A [`ToolError`] of the first server that cannot be reached.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives its connection back.
+    pub async fn tools(&self, actor: &str) -> Result<Vec<McpTool>, ToolError> {
+        let mut tools = Vec::new();
+        for server in self.servers.values() {
+            let connection = self.pool.connection(server, actor).await?;
+            for described in connection.tools(server).await? {
+                let mut tool = self.make(server, &described.name);
+                tool.description = described.description;
+                tool.input_schema = described.input_schema;
+                tools.push(tool);
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Returns a tool without asking its server, so without a description and a schema.
+    ///
+    /// # Errors
+    /// A [`ToolError`] if there is no server of this name.
+    pub fn tool(&self, server: &str, tool: &str) -> Result<McpTool, ToolError> {
+        let unknown = || {
+            let known: Vec<&str> = self.servers.keys().map(String::as_str).collect();
+            invalid(format!("there is no MCP server {server:?}; known: {}", known.join(", ")))
+        };
+        Ok(self.make(self.servers.get(server).ok_or_else(unknown)?, tool))
+    }
+
+    fn make(&self, server: &Arc<Server>, tool: &str) -> McpTool {
+        McpTool {
+            name: format!("{}/{tool}", server.name),
+            tool: tool.to_owned(),
+            server: Arc::clone(server),
+            pool: self.pool.clone(),
+            description: String::new(),
+            input_schema: Value::Bool(true),
+        }
+    }
+}
+
+/// One tool of one MCP server.
+#[derive(Clone)]
+pub struct McpTool {
+    name: String,
+    tool: String,
+    server: Arc<Server>,
+    pool: Pool,
+    description: String,
+    input_schema: Value,
+}
+
+impl fmt::Debug for McpTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpTool").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn input_schema(&self) -> Value {
+        self.input_schema.clone()
+    }
+
+    async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
+        let arguments = match call.args {
+            Value::Object(arguments) => arguments,
+            Value::Null => Map::new(),
+            _ => return Err(invalid(format!("the arguments of {} are not an object", self.name))),
+        };
+        let longest = self.server.call_timeout;
+        let timeout = shortest([Some(longest), call.timeout]).unwrap_or(longest);
+        let work = async {
+            let connection = self.pool.connection(&self.server, &call.actor).await?;
+            connection.call(&self.server, &self.tool, arguments, timeout).await
+        };
+        let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not answer within {timeout:?}", self.name));
+        // The first chance to tell the server of the end is that of the call itself.
+        let bound = timeout + Duration::from_secs(1);
+        tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(late()))
+    }
+}

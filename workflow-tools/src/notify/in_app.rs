@@ -1,0 +1,78 @@
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use workflow_flows::{Tool, ToolCall, ToolError};
+
+use super::{Notice, input_schema, notice};
+
+/// Where messages of the channel `in-app` are kept: a table of the application, for example.
+#[async_trait]
+pub trait Inbox: Send + Sync + 'static {
+    /// Keeps a message of this actor. `key` is identical in every attempt of the step: a message
+    /// with a key that is there already must not be kept twice.
+    ///
+    /// # Errors
+    /// A [`ToolError`] with the class that decides whether the step is tried again.
+    async fn put(&self, actor: &str, key: &str, notice: Notice) -> Result<(), ToolError>;
+}
+
+/// The channel `in-app`: gives messages to an [`Inbox`].
+///
+/// ```
+/// use async_trait::async_trait;
+/// use workflow_flows::{Tool, ToolError};
+/// use workflow_tools::notify::{InApp, Inbox, Notice};
+///
+/// struct Table;
+///
+/// #[async_trait]
+/// impl Inbox for Table {
+///     async fn put(&self, actor: &str, key: &str, notice: Notice) -> Result<(), ToolError> {
+///         println!("{key}: {actor} tells {}: {}", notice.to, notice.text);
+///         Ok(())
+///     }
+/// }
+///
+/// assert_eq!(InApp::new(Table).name(), "in-app");
+/// ```
+#[derive(Clone)]
+pub struct InApp {
+    inbox: Arc<dyn Inbox>,
+}
+
+impl fmt::Debug for InApp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InApp").finish_non_exhaustive()
+    }
+}
+
+impl InApp {
+    /// Creates the channel.
+    #[must_use]
+    pub fn new(inbox: impl Inbox) -> Self {
+        Self { inbox: Arc::new(inbox) }
+    }
+}
+
+#[async_trait]
+impl Tool for InApp {
+    fn name(&self) -> &str {
+        "in-app"
+    }
+
+    fn description(&self) -> &str {
+        "Leaves a message in the application."
+    }
+
+    fn input_schema(&self) -> Value {
+        input_schema()
+    }
+
+    async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
+        let notice = notice("in-app", &call)?;
+        self.inbox.put(&call.actor, &call.idempotency_key, notice).await?;
+        Ok(json!({ "kept": true }))
+    }
+}

@@ -1,0 +1,98 @@
+//! Checks values against JSON Schemas of flows.
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+use workflow_flows::ToolError;
+
+use crate::arguments::invalid;
+
+/// A compiled schema. References lead into the schema alone, and patterns take linear time.
+pub(crate) struct Schema(Validator);
+
+/// How many problems are told at most.
+const PROBLEMS: usize = 20;
+/// The longest text of one problem, in characters.
+const PROBLEM: usize = 300;
+
+/// Compiles a schema.
+pub(crate) fn compile(schema: &Value) -> Result<Schema, ToolError> {
+    let options = jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(1024 * 1024));
+    let validator = options.build(schema).map_err(|error| {
+        invalid(format!("the schema is not valid at {:?}: {}", error.instance_path().as_str(), cut(&error.to_string())))
+    })?;
+    Ok(Schema(validator))
+}
+
+impl Schema {
+    /// Where the value does not fit: the place and the reason. Empty: it fits.
+    #[cfg(any(feature = "model", test))]
+    pub(crate) fn problems(&self, value: &Value) -> Vec<String> {
+        let found = self.0.iter_errors(value).take(PROBLEMS);
+        found.map(|error| cut(&format!("{}: {error}", place(error.instance_path().as_str())))).collect()
+    }
+
+    /// Whether the value fits.
+    #[cfg(feature = "assert")]
+    pub(crate) fn fits(&self, value: &Value) -> bool {
+        self.0.is_valid(value)
+    }
+
+    /// The places where the value does not fit, without what stands there.
+    #[cfg(feature = "assert")]
+    pub(crate) fn places(&self, value: &Value) -> Vec<String> {
+        let found = self.0.iter_errors(value).take(PROBLEMS);
+        found.map(|error| place(error.instance_path().as_str()).to_owned()).collect()
+    }
+
+    /// Reads an answer of a model: the value, and where it does not fit. Models like to write a
+    /// fence around JSON, which is taken off.
+    #[cfg(feature = "model")]
+    pub(crate) fn read(&self, text: &str) -> (Value, Vec<String>) {
+        let bare = text.trim();
+        let bare = match bare.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) {
+            Some(fenced) => fenced.strip_prefix("json").unwrap_or(fenced).trim(),
+            None => bare,
+        };
+        match serde_json::from_str::<Value>(bare) {
+            Ok(value) => {
+                let problems = self.problems(&value);
+                (value, problems)
+            }
+            Err(error) => (Value::String(text.to_owned()), vec![format!("the answer is not JSON: {error}")]),
+        }
+    }
+}
+
+fn place(pointer: &str) -> &str {
+    if pointer.is_empty() { "the value" } else { pointer }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(PROBLEM).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn problems_name_their_place() {
+        let schema =
+            compile(&json!({ "type": "object", "required": ["a"], "properties": { "n": { "type": "integer" } } }));
+        let problems = schema.unwrap().problems(&json!({ "n": "x" }));
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.starts_with("/n: ")), "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.starts_with("the value: ")), "{problems:?}");
+    }
+
+    #[test]
+    fn hostile_schemas_are_refused_or_bounded() {
+        assert!(compile(&json!({ "type": "nothing" })).is_err());
+        assert!(compile(&json!({ "$ref": "https://example.test/schema.json" })).is_err(), "nothing is fetched");
+        assert!(compile(&json!({ "$ref": "file:///etc/passwd" })).is_err(), "nothing is read");
+        let slow = compile(&json!({ "pattern": "^(a+)+$" })).unwrap();
+        assert_eq!(slow.problems(&Value::String("a".repeat(50_000) + "b")).len(), 1);
+    }
+}

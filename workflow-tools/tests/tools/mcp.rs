@@ -1,0 +1,242 @@
+//! Against the servers of others (scripts/mcp), and against broken ones.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError};
+use workflow_tools::mcp::{Mcp, Server};
+
+use crate::{call, node, servers, until};
+
+fn script(package: &str) -> String {
+    servers().join("@modelcontextprotocol").join(package).join("dist/index.js").to_str().unwrap().to_owned()
+}
+
+/// The server with a tool for everything, over stdio.
+fn everything() -> Server {
+    Server::program("everything", node(), [script("server-everything"), "stdio".to_owned()])
+        .connect_timeout(Duration::from_secs(120))
+}
+
+/// A server that is a script of the shell.
+fn broken(script: &str) -> Server {
+    let server = Server::program("broken", "/bin/sh", ["-c", script]).value("PATH", "/usr/bin:/bin");
+    server.connect_timeout(Duration::from_secs(2))
+}
+
+/// The processes that this one has started for MCP servers, by a word of their command lines.
+fn running(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let has = |path: &Path| {
+        std::fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(word))
+    };
+    processes.filter(|entry| has(&entry.path())).count()
+}
+
+async fn tool_call(mcp: &Mcp, actor: &str, name: (&str, &str), args: Value) -> Result<Value, ToolError> {
+    mcp.tool(name.0, name.1).unwrap().call(ToolCall::new(args, actor, "key")).await
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_their_schemas_and_called() {
+    let mcp = Mcp::builder().server(everything()).build();
+    let tools = mcp.tools("ann").await.unwrap();
+    let sum = tools.iter().find(|tool| tool.name() == "everything/get-sum").unwrap();
+    assert!(tools.len() >= 10 && !sum.description().is_empty());
+    assert_eq!(sum.input_schema()["required"], json!(["a", "b"]));
+    let result = call(sum, json!({ "a": 2, "b": 3 })).await.unwrap();
+    assert!(result["text"].as_str().unwrap().contains('5'), "{result}");
+    let structured = tools.iter().find(|tool| tool.name() == "everything/get-structured-content").unwrap();
+    let result = call(structured, json!({ "location": "New York" })).await.unwrap();
+    assert!(result["structured"].is_object(), "{result}");
+    let error = call(sum, json!({ "a": "x" })).await.unwrap_err();
+    assert!(matches!(error.class, ErrorClass::Invalid | ErrorClass::Failed), "{error}");
+    let unknown = tool_call(&mcp, "ann", ("everything", "no-such-tool"), json!({})).await.unwrap_err();
+    assert!(matches!(unknown.class, ErrorClass::Invalid | ErrorClass::Failed), "{unknown}");
+    assert!(mcp.tool("nothing", "x").is_err());
+    assert_eq!(mcp.connections(), 1, "one connection served all of it");
+}
+
+#[tokio::test]
+async fn a_server_has_only_the_environment_that_it_is_given() {
+    let of_actor = |actor: &str| vec![("TOKEN".to_owned(), format!("of-{actor}"))];
+    let mcp = Mcp::builder().server(everything().value("GREETING", "hi").values_of(of_actor)).build();
+    let result = tool_call(&mcp, "ann", ("everything", "get-env"), json!({})).await.unwrap();
+    let environment: Value = serde_json::from_str(result["text"].as_str().unwrap()).unwrap();
+    let mut names: Vec<&str> = environment.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["GREETING", "TOKEN", "WORKFLOW_TOOL_CALL"]);
+    assert_eq!(environment["TOKEN"], "of-ann");
+}
+
+#[tokio::test]
+async fn a_slow_call_is_canceled_and_the_connection_stays() {
+    let mcp = Mcp::builder().server(everything().call_timeout(Duration::from_millis(700))).build();
+    mcp.tools("ann").await.unwrap();
+    let long = json!({ "duration": 60, "steps": 2 });
+    let error =
+        tool_call(&mcp, "ann", ("everything", "trigger-long-running-operation"), long.clone()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Timeout, "{error}");
+    let dropped = tool_call(&mcp, "ann", ("everything", "trigger-long-running-operation"), long);
+    assert!(tokio::time::timeout(Duration::from_millis(200), dropped).await.is_err());
+    assert_eq!(mcp.connections(), 1);
+    let echo = tool_call(&mcp, "ann", ("everything", "echo"), json!({ "message": "still here" })).await.unwrap();
+    assert!(echo["text"].as_str().unwrap().contains("still here"));
+}
+
+#[tokio::test]
+async fn a_knowledge_graph_and_a_folder_are_served() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::write(root.join("a.txt"), "hello").unwrap();
+    let memory = Server::program("memory", node(), [script("server-memory")])
+        .value("MEMORY_FILE_PATH", root.join("memory.json").to_str().unwrap())
+        .connect_timeout(Duration::from_secs(120));
+    let files = Server::program("files", node(), [script("server-filesystem"), root.to_str().unwrap().to_owned()])
+        .connect_timeout(Duration::from_secs(120));
+    let mcp = Mcp::builder().server(memory).server(files).build();
+    let entity = json!({ "entities": [{ "name": "Ann", "entityType": "person", "observations": ["likes tea"] }] });
+    tool_call(&mcp, "ann", ("memory", "create_entities"), entity).await.unwrap();
+    let found = tool_call(&mcp, "ann", ("memory", "search_nodes"), json!({ "query": "tea" })).await.unwrap();
+    assert!(found["text"].as_str().unwrap().contains("Ann"), "{found}");
+    let read = json!({ "path": root.join("a.txt") });
+    let read = tool_call(&mcp, "ann", ("files", "read_text_file"), read).await.unwrap();
+    assert!(read["text"].as_str().unwrap().contains("hello"), "{read}");
+    let outside = tool_call(&mcp, "ann", ("files", "read_text_file"), json!({ "path": "/etc/passwd" })).await;
+    assert!(outside.is_err(), "{outside:?}");
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_streamable_http() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut child = tokio::process::Command::new(node())
+        .args([script("server-everything"), "streamableHttp".to_owned()])
+        .env("PORT", port.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("listening") {
+            break;
+        }
+    }
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let bearer = |actor: &str| vec![("authorization".to_owned(), format!("Bearer of-{actor}"))];
+    let mcp = Mcp::builder().server(Server::url("remote", url).values_of(bearer)).build();
+    let tools = mcp.tools("ann").await.unwrap();
+    let sum = tools.iter().find(|tool| tool.name() == "remote/get-sum").unwrap();
+    assert!(call(sum, json!({ "a": 20, "b": 22 })).await.unwrap()["text"].as_str().unwrap().contains("42"));
+    child.kill().await.unwrap();
+    let error = call(sum, json!({ "a": 1, "b": 1 })).await.unwrap_err();
+    assert!(matches!(error.class, ErrorClass::Connection | ErrorClass::Timeout), "{error}");
+}
+
+#[tokio::test]
+async fn broken_servers_are_refused_within_their_time() {
+    for (script, class) in [
+        ("exit 1", ErrorClass::Connection),
+        ("exec sleep 70.125", ErrorClass::Timeout),
+        ("trap '' TERM; while :; do sleep 70.125; done", ErrorClass::Timeout),
+        ("exec cat /dev/zero", ErrorClass::Connection),
+        ("while :; do echo garbage; done", ErrorClass::Timeout),
+        ("echo '{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}'; exec sleep 70.125", ErrorClass::Connection),
+    ] {
+        let mcp = Mcp::builder().server(broken(script)).build();
+        let begun = Instant::now();
+        let error = tool_call(&mcp, "ann", ("broken", "x"), json!({})).await.unwrap_err();
+        let took = begun.elapsed();
+        assert!(error.class == class || error.class == ErrorClass::Timeout, "{script}: {error}");
+        assert!(took < Duration::from_secs(20), "{script}: {took:?}");
+        assert_eq!(mcp.connections(), 0, "{script}: a server that does not connect takes no place");
+    }
+    until("no broken server runs", || running("70.125") == 0).await;
+    let absent = Mcp::builder().server(Server::program("absent", "/no/such/program", [""; 0])).build();
+    assert_eq!(tool_call(&absent, "ann", ("absent", "x"), json!({})).await.unwrap_err().class, ErrorClass::Invalid);
+    let nowhere = Mcp::builder().server(Server::url("nowhere", "http://127.0.0.1:9/mcp")).build();
+    assert_eq!(
+        tool_call(&nowhere, "ann", ("nowhere", "x"), json!({})).await.unwrap_err().class,
+        ErrorClass::Connection
+    );
+}
+
+/// A server of a few lines: answers `initialize`, pings and calls, and adds its child to the group.
+const SMALL: &str = r#"
+const lines = require('readline').createInterface({ input: process.stdin });
+require('child_process').spawn('/bin/sleep', ['71.125']);
+lines.on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) return;
+  if (method === 'tools/call' && params.name === 'die') process.exit(1);
+  if (method === 'tools/call' && params.name === 'hang') return;
+  const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } };
+  const text = method === 'tools/call' ? String(process.pid) : '';
+  const result = method === 'initialize' ? info : method === 'ping' ? {} : { content: [{ type: 'text', text }] };
+  console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+});
+"#;
+
+fn small(name: &str) -> Server {
+    Server::program(name, node(), ["-e", SMALL]).connect_timeout(Duration::from_secs(120))
+}
+
+#[tokio::test]
+async fn a_dead_server_is_replaced_and_its_children_are_killed() {
+    let mcp = Mcp::builder().server(small("small")).build();
+    let first = tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap();
+    assert_eq!(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap(), first, "the connection is kept");
+    let error = tool_call(&mcp, "ann", ("small", "die"), json!({})).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Connection, "{error}");
+    let second = tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap();
+    assert_ne!(first, second);
+    let other = tool_call(&mcp, "bob", ("small", "pid"), json!({})).await.unwrap();
+    assert_ne!(second, other, "an actor has a session of its own");
+    assert_eq!(mcp.connections(), 2);
+    drop(mcp);
+    let gone = |result: &Value| !Path::new(&format!("/proc/{}", result["text"].as_str().unwrap())).exists();
+    until("all servers are gone", || gone(&first) && gone(&second) && gone(&other)).await;
+}
+
+#[tokio::test]
+async fn many_servers_share_few_places() {
+    let mut builder = Mcp::builder().connections(3).idle(Duration::from_secs(2));
+    for number in 0..8 {
+        builder = builder.server(small(&format!("s{number}")));
+    }
+    let mcp = builder.build();
+    let calls = (0..8).map(|number| {
+        let mcp = mcp.clone();
+        tokio::spawn(async move { tool_call(&mcp, "ann", (&format!("s{number}"), "pid"), json!({})).await.map(|_| ()) })
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut most = 0;
+    while calls.iter().any(|call| !call.is_finished()) {
+        most = most.max(mcp.connections());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for ended in calls {
+        ended.await.unwrap().unwrap();
+    }
+    assert!((1..=3).contains(&most), "{most} connections at once");
+    until("idle connections are closed", || mcp.connections() == 0).await;
+}
+
+#[tokio::test]
+async fn a_connection_in_use_is_not_evicted() {
+    let hangs = small("a").call_timeout(Duration::from_secs(3));
+    let mcp =
+        Mcp::builder().connections(1).server(hangs).server(small("b").call_timeout(Duration::from_secs(60))).build();
+    let other = mcp.clone();
+    let hanging = tokio::spawn(async move { tool_call(&other, "ann", ("a", "hang"), json!({})).await });
+    until("the place is taken", || mcp.connections() == 1).await;
+    let begun = Instant::now();
+    tool_call(&mcp, "ann", ("b", "pid"), json!({})).await.unwrap();
+    assert!(begun.elapsed() > Duration::from_secs(1), "it waited for the place");
+    assert_eq!(hanging.await.unwrap().unwrap_err().class, ErrorClass::Timeout, "and did not take it away");
+}
