@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use workflow_flows::graph::Flow;
-use workflow_flows::{ErrorClass, FlowClient, FlowRuntime, FlowStore, ToolCall, ToolError, flow};
+use workflow_flows::{ErrorClass, FlowClient, FlowRuntime, FlowStore, ToolCall, ToolError, check, flow};
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
@@ -15,7 +15,7 @@ struct Order {
     cents: u64,
 }
 
-async fn check(order: Order, _call: ToolCall) -> Result<bool, ToolError> {
+async fn check_order(order: Order, _call: ToolCall) -> Result<bool, ToolError> {
     match order.cents {
         0 => Err(ToolError::new(ErrorClass::Invalid, format!("order {} costs nothing", order.id))),
         cents => Ok(cents > 10_000),
@@ -28,21 +28,26 @@ async fn charge(order: Order, call: ToolCall) -> Result<serde_json::Value, ToolE
     Ok(json!({ "receipt": format!("r-{}", order.id) }))
 }
 
-/// The lowered form of a document: a graph whose step `check` decides where it goes.
-fn order_flow() -> Result<Flow, serde_json::Error> {
-    let call = |tool: &str| json!({ "tool": { "tool": tool, "args": "{{input}}" } });
-    serde_json::from_value(json!({
-        "language": 1, "name": "order", "input": true, "timeout": 86_400_000, "on_timeout": "fail",
-        "body": { "graph": { "start": "check", "steps": [
-            { "id": "check", "kind": call("check"),
-              "next": { "branch": { "cases": [["result", "gate"]], "otherwise": "charge" } } },
-            { "id": "gate", "kind": { "approval": {
-                "to": ["ops"], "title": "Charge {{input.id}}?", "show": { "cents": "{{input.cents}}" },
-            } }, "next": { "goto": "charge" } },
-            { "id": "charge", "kind": call("charge"), "next": "done" },
-        ] } },
-        "output": { "order": "{{input.id}}", "receipt": "{{steps.charge.receipt}}" },
-    }))
+/// The flow: a graph whose step `check` decides where it goes.
+const ORDER: &str = r#"
+flow: 1
+name: order
+graph:
+  start: { tool: check, args: "{{input}}", branch: [ { if: result == true, then: gate } ], else: charge }
+  gate:
+    approval: { to: [ops], title: "Charge {{input.id}}?", show: { cents: "{{input.cents}}" } }
+    next: charge
+  charge: { tool: charge, args: "{{input}}", done: true }
+output: { order: "{{input.id}}", receipt: "{{steps.charge.receipt}}" }
+"#;
+
+/// Checks the document. Prints each finding with its place.
+fn order_flow() -> Result<Flow, String> {
+    let checked = check::check(ORDER, &check::Options::default());
+    for finding in &checked.findings {
+        eprintln!("{}:{}: {} {}", finding.line, finding.column, finding.code, finding.message);
+    }
+    checked.flow.ok_or_else(|| "the flow has faults".to_owned())
 }
 
 #[tokio::main]
@@ -52,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let deployed = flows.deploy(&order_flow()?, "ann", None).await?;
     println!("deployed {} version {}", deployed.version.name, deployed.version.version);
 
-    let runtime = FlowRuntime::builder().tool("check", check).tool("charge", charge).build();
+    let runtime = FlowRuntime::builder().tool("check", check_order).tool("charge", charge).build();
     let worker = Worker::new(client.clone(), runtime).register(flow);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = tokio::spawn(worker.run_until(async { drop(stopped.await) }));

@@ -93,9 +93,11 @@ impl Kit {
     }
 
     /// Runs the program with the arguments of this process, and returns its exit code: see
-    /// [`Exit`].
+    /// [`Exit`]. The worker of a flow starts this program again to run jq, so nothing may be
+    /// printed before.
     #[must_use]
     pub fn main(self) -> ExitCode {
+        workflow_flows::expression::jq_helper();
         self.run(std::env::args_os()).into()
     }
 

@@ -79,13 +79,13 @@ impl FlowCode {
 #[error("{}: step {step:?}: {message}", code.as_str())]
 #[non_exhaustive]
 pub struct FlowError {
-    /// What failed.
+    /// The cause in words.
     pub code: FlowCode,
     /// The kind of the failure, which decides about a further attempt.
     pub class: ErrorClass,
     /// The id of the step. Empty: the flow itself.
     pub step: String,
-    /// What failed, and what to do next, without the code and the step.
+    /// The cause, and what to do next, without the code and the step.
     pub message: String,
     /// Whether and when another attempt may follow. Not stored.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! What a worker gives to the flows that it runs.
+//! The things that a worker gives to the flows that it runs.
 
 use std::collections::BTreeMap;
 use std::fmt;

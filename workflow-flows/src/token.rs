@@ -57,7 +57,7 @@ impl fmt::Debug for Tokens {
 #[error("the secret of tokens is shorter than 32 bytes: generate one, for example by `openssl rand 32`")]
 pub struct ShortSecret;
 
-/// What begins every token. Scanners for leaked secrets can search for it.
+/// The beginning of every token. Scanners for leaked secrets can search for it.
 const PREFIX: &str = "st_";
 /// Keeps these codes apart from others that have the same secret.
 const PURPOSE: &[u8] = b"workflow gate 1";

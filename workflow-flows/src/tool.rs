@@ -29,7 +29,7 @@ pub enum ErrorClass {
 pub struct ToolError {
     /// The kind of the failure.
     pub class: ErrorClass,
-    /// What failed, and what to do next. Never contains the value of a secret.
+    /// The cause, and what to do next. Never contains the value of a secret.
     pub message: String,
     /// The time to wait before the next attempt, if the other side named one.
     pub retry_after: Option<Duration>,

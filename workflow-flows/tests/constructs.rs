@@ -1,4 +1,4 @@
-//! What each construct of a flow does.
+//! Each construct of a flow, and its result.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -304,7 +304,7 @@ impl Numbered {
             Shape::For(items, on, body) => {
                 let on_item_error = ["fail", "collect", "ignore"][usize::from(on % 3)];
                 let list: Vec<u8> = (0..*items).collect();
-                // One item at a time where a failure ends the loop: which one is first would matter.
+                // Where a failure ends the loop, it must be clear which item is first.
                 let concurrency = if on_item_error == "fail" { 1 } else { 1 + usize::from(on % 4) };
                 step(
                     &id,
@@ -385,7 +385,7 @@ fn lower(shapes: &[Shape]) -> Flow {
 
 // -- The comparison -----------------------------------------------------------------------------
 
-/// What a run ended with: its output, or the step and the message of its failure.
+/// The end of a run: its output, or the step and the message of its failure.
 fn outcome(ended: Result<Value, TestError>) -> Result<Value, Value> {
     ended.map_err(|error| match error {
         TestError::Client(workflow_sdk::ClientError::RunFailed { error, .. }) => {

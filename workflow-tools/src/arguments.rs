@@ -33,7 +33,7 @@ pub(crate) fn failed(message: impl Into<String>) -> ToolError {
     ToolError::new(ErrorClass::Failed, message)
 }
 
-/// A length of time in arguments: `500ms`, `30s`, `5m`, `24h`, `7d`, or a number of seconds.
+/// A length of time in arguments: `30s`, `5m`, `24h`, `7d`, or a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 

@@ -1,4 +1,5 @@
-//! The kind `events`: workers die while runs wait for events, and while runs and a client emit them.
+//! The kind `events`: workers die while runs wait for events, and while runs and a client emit
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! F033: the syntax of expressions. What can be seen without a compiler, then the compiler itself.
+//! F033: the syntax of expressions: first what their words show, with a repair, then the compiler.
 
 use serde_json::Value;
 
 use super::{Code, Edit, Fix};
-use crate::expression::ExpressionError;
+use crate::expression::{Expression, ExpressionError};
 use crate::lower::Lowering;
 use crate::lower::outline::{Syntax, Use};
 use crate::lower::reference::{Scan, scan, scan_jq};
@@ -69,15 +69,12 @@ pub(super) fn replace(
     Fix::new(title, Edit::Replace { path: lowering.pointer(it.span), value: Value::String(scalar) })
 }
 
+/// Compiles CEL. A jq program is compiled by the helper process of a worker only.
 fn compile(lowering: &mut Lowering<'_>, it: &Use) {
-    let Some(check) = lowering.options.expressions else { return };
-    let parts: Vec<&str> = if it.syntax == Syntax::Cel { it.text.split("??").collect() } else { vec![&it.text] };
-    let compiled = match it.syntax {
-        Syntax::Jq => check.jq(&it.text),
-        // A default in a text with quotes may hold the mark itself; then the whole is compiled.
-        Syntax::Cel if parts.len() > 1 => parts.iter().try_for_each(|part| cel(check, part)),
-        Syntax::Cel => cel(check, &it.text),
-    };
+    if it.syntax == Syntax::Jq {
+        return;
+    }
+    let compiled = Expression::compile(&it.text);
     let Err(error) = compiled else { return };
     let (message, column) = match &error {
         ExpressionError::Syntax { message, column } => (message.clone(), *column),
@@ -88,8 +85,4 @@ fn compile(lowering: &mut Lowering<'_>, it: &Use) {
     let path = lowering.pointer(it.span);
     let message = format!("in {}: {message} (column {column} of the expression)", it.key);
     lowering.error_at(Code::F033, byte, path, message);
-}
-
-fn cel(check: &dyn super::ExpressionCheck, text: &str) -> Result<(), ExpressionError> {
-    if crate::expression::Path::parse(text).is_some() { Ok(()) } else { check.cel(text.trim()) }
 }

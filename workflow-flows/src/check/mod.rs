@@ -28,7 +28,7 @@ pub use finding::{Code, Finding, Severity};
 pub use fix::{Edit, Fix, FixError};
 pub use format::format;
 pub use input::check_input;
-pub use options::{ExpressionCheck, Limits, Options};
+pub use options::{Limits, Options};
 use serde::{Deserialize, Serialize};
 
 pub use crate::lower::Dialect;

@@ -1,7 +1,6 @@
 use std::fmt;
 
 use super::{Dialect, ToolCatalog};
-use crate::expression::ExpressionError;
 
 /// How a document is checked. The default knows no worker, so it checks no names of tools.
 #[derive(Clone, Copy, Default)]
@@ -12,8 +11,6 @@ pub struct Options<'o> {
     pub name: Option<&'o str>,
     /// The tools of the worker. `None`: F040 and F041 are not checked.
     pub catalog: Option<&'o dyn ToolCatalog>,
-    /// The compilers of expressions. `None`: only what can be seen without them is checked.
-    pub expressions: Option<&'o dyn ExpressionCheck>,
     /// The limits.
     pub limits: Limits,
 }
@@ -26,21 +23,6 @@ impl fmt::Debug for Options<'_> {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
-}
-
-/// Compiles expressions without running them.
-pub trait ExpressionCheck {
-    /// Compiles CEL.
-    ///
-    /// # Errors
-    /// [`ExpressionError::Syntax`] with the column.
-    fn cel(&self, source: &str) -> Result<(), ExpressionError>;
-
-    /// Compiles a jq program.
-    ///
-    /// # Errors
-    /// [`ExpressionError::Syntax`] with the column.
-    fn jq(&self, program: &str) -> Result<(), ExpressionError>;
 }
 
 /// The limits of a flow, which an operator may set.

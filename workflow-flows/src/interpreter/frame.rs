@@ -1,4 +1,4 @@
-//! What the steps of a flow see: the results before them, the variables, the items of loops.
+//! The values that the steps of a flow see: the results before them, the variables, the items of loops.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::FlowRuntime;
 use crate::expression::Scope;
 use crate::graph::{Flow, Step};
 
-/// What all steps of one run share.
+/// The things that all steps of one run share.
 pub(super) struct RunState {
     pub(super) start: FlowStart,
     input: Arc<Value>,

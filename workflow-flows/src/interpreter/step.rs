@@ -1,4 +1,4 @@
-//! What all kinds of steps have in common.
+//! The frame around every kind of step.
 
 use std::sync::Arc;
 

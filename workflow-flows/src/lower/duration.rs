@@ -3,8 +3,8 @@ use std::time::Duration;
 /// The longest duration of a document: ten years.
 const LONGEST: Duration = Duration::from_secs(3_653 * 86_400);
 
-/// Reads `500ms`, `30s`, `5m`, `24h`, `7d`, several of them (`1h30m`), or ISO 8601 (`PT30S`,
-/// `P1DT2H`).
+/// Reads `30s`, `5m`, `24h`, `7d`, several of them (`1h30m`), or ISO 8601
+/// (`PT30S`, `P1DT2H`).
 ///
 /// The error says what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {

@@ -55,7 +55,7 @@ pub enum FlowStoreError {
     Client(#[from] ClientError),
 }
 
-/// What [`FlowStore::deploy`] has done.
+/// The outcome of [`FlowStore::deploy`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Deployed {
@@ -79,9 +79,9 @@ impl FlowStore {
         Self(Arc::new(Backend::in_memory()))
     }
 
-    /// Opens a store by the URL of a database, as [`Client::connect`](workflow_sdk::Client::connect)
-    /// does, with at most two connections. Creates the table if there is none. The URL
-    /// `sqlite::memory:` gives a store in memory.
+    /// Opens a store by the URL of a database, as
+    /// [`Client::connect`](workflow_sdk::Client::connect) does, with at most two connections.
+    /// Creates the table if there is none. The URL `sqlite::memory:` gives a store in memory.
     ///
     /// # Errors
     /// [`FlowStoreError::Url`], [`FlowStoreError::Database`].

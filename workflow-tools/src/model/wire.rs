@@ -1,4 +1,4 @@
-//! What an OpenAI-compatible server answers, as far as it is read.
+//! The answer of an OpenAI-compatible server, as far as it is read.
 
 use serde::Deserialize;
 use workflow_flows::ToolError;

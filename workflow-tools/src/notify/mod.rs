@@ -31,7 +31,7 @@ pub struct Notice {
     pub title: String,
     /// The text.
     pub text: String,
-    /// What programs read. Default: null.
+    /// The part for programs. Default: null.
     #[serde(default)]
     pub data: Value,
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the stub does with a request.
+/// The answer of the stub to a request.
 pub(crate) enum Reply {
     /// Writes this and closes the connection.
     Bytes(Vec<u8>),
