@@ -1,16 +1,19 @@
-//! `workflow flow`: documents of flows, without a database.
+//! `workflow flow`: documents of flows. Only `flow run` needs a database.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
-use workflow_flows::graph::Flow;
-use workflow_flows::{SCHEMA, levels, mermaid};
+use workflow_flows::graph::{Flow, OnTimeout};
+use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, levels, mermaid};
+use workflow_sdk::Workflow;
 
-use crate::arguments::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows};
+use crate::arguments::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartRun, Verb};
 use crate::output::Output;
+use crate::verbs::payload;
 use crate::{Exit, Failure};
 
 /// The answer of `flow check` for one document.
@@ -21,16 +24,25 @@ struct Report<'r> {
     checked: &'r Checked,
 }
 
-pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Exit, Failure> {
-    match verb {
-        FlowVerb::Check(arguments) => check_files(&arguments, output),
-        FlowVerb::Fmt(arguments) => format_files(&arguments, output),
-        FlowVerb::Diagram(arguments) => draw(&arguments, output),
+/// The end of a verb, or the verb by which it goes on.
+pub(crate) enum Done {
+    Ended(Exit),
+    Goes(Verb),
+}
+
+/// Runs a verb that needs no database, or turns it into the one that does.
+pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
+    let exit = match verb {
+        FlowVerb::Run(arguments) => return start(*arguments, output),
+        FlowVerb::Check(arguments) => check_files(&arguments, output)?,
+        FlowVerb::Fmt(arguments) => format_files(&arguments, output)?,
+        FlowVerb::Diagram(arguments) => draw(&arguments, output)?,
         FlowVerb::Schema => {
             output.line(SCHEMA.trim_end())?;
-            Ok(Exit::Ok)
+            Exit::Ok
         }
-    }
+    };
+    Ok(Done::Ended(exit))
 }
 
 fn check_files(arguments: &CheckFlows, output: &Output) -> Result<Exit, Failure> {
@@ -91,6 +103,48 @@ fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
         output.line(format!("{file}: the flow \"{}\" is valid ({}, {digest})", flow.name, checked.dialect))?;
     }
     Ok(())
+}
+
+/// Checks a document and its input. Returns the start of its run.
+fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
+    let input: Value = serde_json::from_str(payload::read(&arguments.input)?.as_str()).map_err(no_json)?;
+    let source = read(&arguments.file)?;
+    let name = name_of(&arguments.file);
+    let mut checked = check(&source, &options(arguments.dialect, &name));
+    if let Some(flow) = &checked.flow {
+        let found = check_input(flow, &input);
+        checked.findings.extend(found);
+    }
+    let has_errors = checked.findings.iter().any(|finding| finding.severity == Severity::Error);
+    let Some(flow) = checked.flow.take().filter(|_| !has_errors) else {
+        tell(&arguments.file.display().to_string(), &checked, output)?;
+        return Ok(Done::Ended(Exit::Error));
+    };
+    let RunFlow { actor, key, queue, delay, mut tags, wait, author, .. } = arguments;
+    tags.push(format!("{FLOW_TAG}={}", flow.name));
+    let deadline = (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout);
+    let start = FlowStart::new(flow).input(input).actor(actor);
+    let start = serde_json::to_string(&start).map_err(no_json)?;
+    let workflow = <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned();
+    let run = StartRun {
+        workflow,
+        input: start,
+        key,
+        queue,
+        gate: None,
+        version: None,
+        priority: None,
+        delay,
+        deadline,
+        tags,
+        wait,
+        author,
+    };
+    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run)))))
+}
+
+fn no_json(error: serde_json::Error) -> Failure {
+    Failure::usage(format!("this is no JSON: {error}"), "check --input")
 }
 
 fn format_files(arguments: &FormatFlows, output: &Output) -> Result<Exit, Failure> {

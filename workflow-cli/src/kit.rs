@@ -131,7 +131,10 @@ impl Kit {
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),
-            (Some(Verb::Flow(verb)), _) => flows::run(verb, &output),
+            (Some(Verb::Flow(verb)), _) => flows::run(verb, &output).and_then(|done| match done {
+                flows::Done::Ended(exit) => Ok(exit),
+                flows::Done::Goes(verb) => block_on(interruptible(verbs::run(target, verb, command, &output))),
+            }),
             (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",

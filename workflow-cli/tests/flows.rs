@@ -102,3 +102,39 @@ fn diagrams_and_levels_are_drawn() {
     let (code, text) = place.says(&["schema"]);
     assert_eq!((code, serde_json::from_str::<Value>(&text).unwrap()["title"].clone()), (0, "flow: 1".into()));
 }
+
+/// A flow is started whole or not at all: the document and the input are checked before.
+#[test]
+fn run_starts_what_is_valid_and_nothing_else() {
+    let place = Place::new();
+    let with_schema =
+        format!("{GOOD}input: {{ type: object, required: [x], properties: {{ x: {{ type: number }} }} }}\n");
+    fs::write(place.0.path().join("schema.yaml"), with_schema).unwrap();
+    let workflow = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
+        command.args(arguments).args(["--to", "runs.db"]).current_dir(place.0.path());
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(workflow(&["migrate"]).0, 0);
+
+    let (code, text) = workflow(&["flow", "run", "bad.yaml"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("bad.yaml:6:5: error F010"), "{text}");
+    let (code, text) = workflow(&["flow", "run", "schema.yaml", "--input", r#"{ "x": "seven" }"#]);
+    assert_eq!(code, 1);
+    assert!(text.contains("F060") && text.contains("/x"), "{text}");
+    assert_eq!(workflow(&["flow", "run", "good.yaml", "--input", "{"]).0, 2);
+    assert_eq!(workflow(&["flow", "run", "missing.yaml"]).0, 2);
+    assert_eq!(workflow(&["runs", "list", "-o", "ids"]).1, "", "nothing was started");
+
+    let arguments = ["flow", "run", "schema.yaml", "--input", r#"{ "x": 7 }"#, "--actor", "ann", "--key", "one"];
+    let (code, text) = workflow(&arguments);
+    assert_eq!(code, 0);
+    let run = text.trim();
+    assert_eq!(workflow(&["runs", "list", "tag.flow:hello", "-o", "ids"]).1.trim(), run);
+    assert_eq!(workflow(&arguments).1.trim(), run, "the key is taken");
+    let shown: Value = serde_json::from_str(&workflow(&["runs", "show", run, "--json"]).1).unwrap();
+    let shown = shown.to_string();
+    assert!(shown.contains("\"workflow\":\"flow\"") && shown.contains("\"flow\":\"hello\""), "{shown}");
+}

@@ -1,6 +1,9 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Author, parse_duration};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FlowVerb {
@@ -10,6 +13,8 @@ pub(crate) enum FlowVerb {
     Fmt(FormatFlows),
     /// Draw a flow
     Diagram(DrawFlow),
+    /// Check a flow and start a run of it; a worker with the flow's tools runs it
+    Run(Box<RunFlow>),
     /// Print the JSON Schema of flows, for editors and agents
     Schema,
 }
@@ -73,4 +78,39 @@ pub(crate) struct DrawFlow {
     /// Print the levels in which the steps can begin, in place of a Mermaid flowchart
     #[arg(long)]
     pub(crate) levels: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 started (with --wait: succeeded), 1 the flow or its input has errors and \
+                        nothing was started, 2 the document cannot be read.")]
+pub(crate) struct RunFlow {
+    /// The document, in YAML or JSON; - reads the standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The dialect; default: found out from the document
+    #[arg(long, value_enum, value_name = "DIALECT")]
+    pub(crate) dialect: Option<FlowDialect>,
+    /// The input as JSON; @FILE reads a file
+    #[arg(long, short, default_value = "null", value_name = "JSON")]
+    pub(crate) input: String,
+    /// The account on whose behalf the run acts; tools and policies see it
+    #[arg(long, default_value = "", value_name = "NAME")]
+    pub(crate) actor: String,
+    /// An idempotency key: a second start with it starts nothing
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// The queue
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// Start after this time, as 10m
+    #[arg(long = "in", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) delay: Option<Duration>,
+    /// A tag to find the run by; may be given more than once
+    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<String>,
+    /// Wait for the end of the run and print its output
+    #[arg(long, value_parser = parse_duration, value_name = "TIME", num_args = 0..=1, default_missing_value = "365d")]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) author: Author,
 }

@@ -10,7 +10,7 @@ mod events;
 mod failures;
 mod limits;
 mod order;
-mod payload;
+pub(crate) mod payload;
 mod queues;
 mod rate;
 mod run_changes;

@@ -7,7 +7,7 @@ use workflow_sdk::operate::Payload;
 use crate::{Exit, Failure};
 
 /// Reads a payload: `@FILE`, `-` for the standard input, or the JSON itself.
-pub(super) fn read(text: &str) -> Result<Payload, Failure> {
+pub(crate) fn read(text: &str) -> Result<Payload, Failure> {
     let (text, place) = match text.strip_prefix('@') {
         Some(path) => {
             let read = std::fs::read_to_string(path);
