@@ -8,7 +8,6 @@
 pub mod check;
 mod client;
 mod diagram;
-mod digest;
 pub mod document;
 mod evaluate;
 pub mod expression;
@@ -29,7 +28,6 @@ mod tool;
 
 pub use client::{FLOW_TAG, FlowClient};
 pub use diagram::{levels, mermaid};
-pub use digest::digest;
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};

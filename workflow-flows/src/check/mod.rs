@@ -33,7 +33,6 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::lower::Dialect;
 
-use crate::digest::digest;
 use crate::document::{Bounds, Fault, Lines, parse};
 use crate::graph::Flow;
 use crate::lower::{Lowering, MOST_FINDINGS, lower};
@@ -109,7 +108,7 @@ pub fn check(source: &str, options: &Options<'_>) -> Checked {
     findings.dedup();
     let has_error = untold > 0 || findings.iter().any(|finding| finding.severity == Severity::Error);
     let flow = flow.filter(|_| !has_error);
-    let digest = flow.as_ref().map(digest);
+    let digest = flow.as_ref().map(Flow::digest);
     Checked { dialect, findings, untold, digest, flow }
 }
 
