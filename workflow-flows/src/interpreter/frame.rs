@@ -1,4 +1,5 @@
-//! The values that the steps of a flow see: the results before them, the variables, the items of loops.
+//! The values that the steps of a flow see: the results before them, the variables, the items of
+//! loops.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
