@@ -136,7 +136,7 @@ for (const javaScriptEnabled of [true, false]) {
 
     await open(page, "/runs?q=workflow:send_digest");
     await page.locator("button", { hasText: "Change all that match" }).click();
-    await page.locator("summary", { hasText: "Resume" }).click();
+    await page.locator("summary", { hasText: /^\s*Resume/ }).click();
     await page.locator("details[open] input[name=reason]").fill("the test is over");
     await page.locator("details[open] button", { hasText: "Resume" }).click();
     await page.waitForURL(/bulk\/[0-9a-f-]{36}/);

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Author, parse_duration};
+use super::Author;
+use crate::clock::parse_duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FlowVerb {
