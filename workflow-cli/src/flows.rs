@@ -13,7 +13,7 @@ use workflow_sdk::Workflow;
 
 use crate::arguments::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartRun, Verb};
 use crate::output::Output;
-use crate::verbs::payload;
+use crate::verbs::{order, payload};
 use crate::{Exit, Failure};
 
 /// The answer of `flow check` for one document.
@@ -120,10 +120,10 @@ fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
         tell(&arguments.file.display().to_string(), &checked, output)?;
         return Ok(Done::Ended(Exit::Error));
     };
-    let RunFlow { actor, key, queue, delay, mut tags, wait, author, .. } = arguments;
+    let RunFlow { key, queue, delay, mut tags, wait, author, .. } = arguments;
     tags.push(format!("{FLOW_TAG}={}", flow.name));
     let deadline = (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout);
-    let start = FlowStart::new(flow).input(input).actor(actor);
+    let start = FlowStart::new(flow).input(input).actor(order::actor(&author).unwrap_or_default());
     let start = serde_json::to_string(&start).map_err(no_json)?;
     let workflow = <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned();
     let run = StartRun {

@@ -94,9 +94,6 @@ pub(crate) struct RunFlow {
     /// The input as JSON; @FILE reads a file
     #[arg(long, short, default_value = "null", value_name = "JSON")]
     pub(crate) input: String,
-    /// The account on whose behalf the run acts; tools and policies see it
-    #[arg(long, default_value = "", value_name = "NAME")]
-    pub(crate) actor: String,
     /// An idempotency key: a second start with it starts nothing
     #[arg(long)]
     pub(crate) key: Option<String>,
@@ -112,6 +109,7 @@ pub(crate) struct RunFlow {
     /// Wait for the end of the run and print its output
     #[arg(long, value_parser = parse_duration, value_name = "TIME", num_args = 0..=1, default_missing_value = "365d")]
     pub(crate) wait: Option<Duration>,
+    // The run acts on behalf of the author: tools and policies see the name.
     #[command(flatten)]
     pub(crate) author: Author,
 }

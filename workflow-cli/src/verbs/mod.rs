@@ -9,7 +9,7 @@ mod doctor;
 mod events;
 mod failures;
 mod limits;
-mod order;
+pub(crate) mod order;
 pub(crate) mod payload;
 mod queues;
 mod rate;

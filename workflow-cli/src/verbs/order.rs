@@ -6,11 +6,16 @@ use crate::arguments::Author;
 use crate::output::Output;
 use crate::{Exit, Failure};
 
+/// Returns the author of a change: the one that was named, or the user of this process.
+pub(crate) fn actor(author: &Author) -> Option<String> {
+    let user = || std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok();
+    author.actor.clone().or_else(user).filter(|actor| !actor.is_empty())
+}
+
 /// Returns the order for an action.
 pub(super) fn order(action: Action, author: &Author) -> Order {
-    let user = || std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok();
     let mut order = Order::new(action);
-    if let Some(actor) = author.actor.clone().or_else(user).filter(|actor| !actor.is_empty()) {
+    if let Some(actor) = actor(author) {
         order = order.actor(actor);
     }
     match &author.reason {

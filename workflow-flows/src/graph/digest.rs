@@ -7,7 +7,8 @@ use super::Flow;
 
 impl Flow {
     /// Returns the digest of the flow in hexadecimal digits: SHA-256 of its canonical JSON (RFC
-    /// 8785). Documents that differ in comments, order of keys, synonyms or form have equal digests.
+    /// 8785). Documents that differ in comments, order of keys, synonyms or form have equal
+    /// digests.
     ///
     /// ```
     /// use workflow_flows::check::{Options, check};
