@@ -335,6 +335,9 @@ function completeSearch(field) {
   const take = (link) => {
     field.value = link.dataset.text + (/[:.]$/.test(link.dataset.text) ? "" : " ");
     field.focus();
+    // The entries belong to the old text: the next Enter searches.
+    list.replaceChildren();
+    show(false);
     ask();
   };
   field.setAttribute("role", "combobox");
