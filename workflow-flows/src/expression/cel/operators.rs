@@ -78,43 +78,41 @@ fn contains<'a>(
     }
 }
 
-/// `None`: the types do not fit. An `int` beside a `double` counts as a `double`, because JSON does
-/// not tell 2 from 2.0.
+/// Applies an operator to two integers of one type. `None` if the result does not fit.
+macro_rules! checked {
+    ($operator:expr, $left:expr, $right:expr) => {
+        match $operator {
+            Binary::Add => $left.checked_add($right),
+            Binary::Subtract => $left.checked_sub($right),
+            Binary::Multiply => $left.checked_mul($right),
+            Binary::Divide => $left.checked_div($right),
+            Binary::Remainder => $left.checked_rem($right),
+            _ => return None,
+        }
+    };
+}
+
+/// Applies an operator to two numbers. `None` if the types do not fit.
+///
+/// An `int` beside a `double` counts as a `double`, because JSON does not tell 2 from 2.0.
 fn arithmetic<'a>(
     operator: Binary,
     left: &CelValue<'a>,
     right: &CelValue<'a>,
 ) -> Option<Result<CelValue<'a>, ExpressionError>> {
-    let no_zero = || failed(format!("`{}` by zero", operator.sign()));
-    let no_overflow = || failed(format!("`{}` leaves the range of {}", operator.sign(), left.type_name()));
+    let refused = || {
+        let divides = matches!(operator, Binary::Divide | Binary::Remainder);
+        failed(match right {
+            CelValue::Int(0) | CelValue::Uint(0) if divides => format!("`{}` by zero", operator.sign()),
+            _ => format!("`{}` leaves the range of {}", operator.sign(), left.type_name()),
+        })
+    };
     Some(match (left, right) {
         (CelValue::Int(left), CelValue::Int(right)) => {
-            if *right == 0 && matches!(operator, Binary::Divide | Binary::Remainder) {
-                return Some(Err(no_zero()));
-            }
-            let found = match operator {
-                Binary::Add => left.checked_add(*right),
-                Binary::Subtract => left.checked_sub(*right),
-                Binary::Multiply => left.checked_mul(*right),
-                Binary::Divide => left.checked_div(*right),
-                Binary::Remainder => left.checked_rem(*right),
-                _ => return None,
-            };
-            found.map(CelValue::Int).ok_or_else(no_overflow)
+            checked!(operator, left, *right).map(CelValue::Int).ok_or_else(refused)
         }
         (CelValue::Uint(left), CelValue::Uint(right)) => {
-            if *right == 0 && matches!(operator, Binary::Divide | Binary::Remainder) {
-                return Some(Err(no_zero()));
-            }
-            let found = match operator {
-                Binary::Add => left.checked_add(*right),
-                Binary::Subtract => left.checked_sub(*right),
-                Binary::Multiply => left.checked_mul(*right),
-                Binary::Divide => left.checked_div(*right),
-                Binary::Remainder => left.checked_rem(*right),
-                _ => return None,
-            };
-            found.map(CelValue::Uint).ok_or_else(no_overflow)
+            checked!(operator, left, *right).map(CelValue::Uint).ok_or_else(refused)
         }
         (CelValue::Double(left), CelValue::Double(right)) => double(operator, *left, *right)?,
         (CelValue::Int(left), CelValue::Double(right)) => double(operator, *left as f64, *right)?,
