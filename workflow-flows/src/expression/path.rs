@@ -61,14 +61,7 @@ impl Path {
             Some(Segment::Name(name)) => name.as_str(),
             _ => "",
         };
-        let (root, skipped) = match (root, first) {
-            ("workflow_input" | "inputs", _) => ("input", 0),
-            ("step", _) => ("steps", 0),
-            ("loop_item", _) => ("item", 0),
-            ("loop" | "iter", "item") => ("item", 1),
-            ("loop" | "iter", "index") => ("index", 1),
-            _ => (root, 0),
-        };
+        let (root, skipped) = usual(root, first);
         segments.drain(..skipped);
         Self { root: root.to_owned(), segments }
     }
@@ -135,6 +128,19 @@ impl fmt::Display for Path {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the usual name of a root, and how many of the segments after it belong to its synonym.
+/// `first` is the name of the first segment, or empty.
+pub(super) fn usual<'a>(root: &'a str, first: &str) -> (&'a str, usize) {
+    match (root, first) {
+        ("workflow_input" | "inputs", _) => ("input", 0),
+        ("step", _) => ("steps", 0),
+        ("loop_item", _) => ("item", 0),
+        ("loop" | "iter", "item") => ("item", 1),
+        ("loop" | "iter", "index") => ("index", 1),
+        _ => (root, 0),
     }
 }
 

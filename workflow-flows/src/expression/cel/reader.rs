@@ -1,4 +1,4 @@
-use super::super::path::Segment;
+use super::super::path::{Segment, usual};
 use super::super::{Path, Reference};
 use super::functions;
 use super::node::{Form, Node};
@@ -66,16 +66,11 @@ impl Reader {
     fn rename(&self, node: &mut Node) {
         let is_free = |name: &str| !self.names.iter().any(|known| known == name);
         let renamed = match &mut node.form {
-            Form::Name(name) if is_free(name) => match name.as_str() {
-                "workflow_input" | "inputs" => "input",
-                "step" => "steps",
-                "loop_item" => "item",
-                _ => return,
-            },
-            Form::Select { of, field, .. } => match (&of.form, field.as_str()) {
-                (Form::Name(root), "item" | "index") if matches!(root.as_str(), "loop" | "iter") && is_free(root) => {
+            Form::Name(name) if is_free(name) => usual(name, "").0,
+            Form::Select { of, field, .. } => match &of.form {
+                Form::Name(root) if is_free(root) && usual(root, field).1 == 1 => {
                     node.column = of.column;
-                    if field == "item" { "item" } else { "index" }
+                    usual(root, field).0
                 }
                 _ => return self.rename(of),
             },
