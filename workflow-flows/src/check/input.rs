@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::expressions::{place, replace};
 use super::{Code, Finding, Severity, schema};
+use crate::expression::nearest;
 use crate::graph::Flow;
 use crate::lower::Lowering;
-use crate::lower::keys::nearest;
 use crate::lower::outline::{Syntax, Use};
 use crate::lower::reference::Reference;
 

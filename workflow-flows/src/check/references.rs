@@ -3,7 +3,7 @@
 use super::expressions::{place, replace};
 use super::order::{Order, order};
 use super::{Code, Edit, Fix};
-use crate::lower::keys::nearest;
+use crate::expression::nearest;
 use crate::lower::outline::{Part, Role, Section, Syntax, Use};
 use crate::lower::reference::Reference;
 use crate::lower::{Dialect, Lowering};

@@ -1,8 +1,8 @@
 //! F020: each step that is named as a target exists in its block.
 
 use super::{Code, Edit, Fix};
+use crate::expression::nearest;
 use crate::lower::Lowering;
-use crate::lower::keys::nearest;
 use crate::lower::outline::Named;
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {

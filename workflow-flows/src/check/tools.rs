@@ -1,8 +1,8 @@
 //! F040 and F041: what the flow calls exists, and the arguments fit.
 
 use super::{Code, Edit, Fix, ToolCatalog, schema};
+use crate::expression::nearest;
 use crate::lower::Lowering;
-use crate::lower::keys::nearest;
 use crate::lower::outline::{Call, CallKind};
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {

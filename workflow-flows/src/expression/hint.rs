@@ -2,6 +2,8 @@ use serde_json::Value;
 
 /// Returns the name that is nearest to a misspelled one, or `None` if none is near.
 ///
+/// Upper and lower case do not matter.
+///
 /// ```
 /// use workflow_flows::expression::nearest;
 ///
@@ -13,14 +15,14 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     if wrong.len() > MOST_NAME_BYTES {
         return None;
     }
-    let allowed = (wrong.chars().count() / 3).max(1);
+    let wrong = wrong.to_lowercase();
     names
         .into_iter()
         .filter(|name| name.len() <= MOST_NAME_BYTES)
         .take(MOST_NAMES)
-        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
+        .map(|name| (strsim::damerau_levenshtein(&wrong, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= wrong.len().max(name.len()).div_ceil(3).clamp(1, 3))
+        .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
 

@@ -12,6 +12,7 @@ use super::outline::{Part, Role};
 use super::step::Chosen;
 use crate::check::{Code, Edit, Fix};
 use crate::document::{Data, Node};
+use crate::expression::nearest;
 use crate::graph::{AtMax, Kind, Loop, OnItemError, Parallel, ParallelMode, Switch, Until};
 
 pub(crate) fn lower(lowering: &mut Lowering<'_>, chosen: &Chosen<'_>, fields: &mut Fields<'_>) -> Option<Kind> {
@@ -189,7 +190,7 @@ fn read_max(lowering: &mut Lowering<'_>, inner: &mut Fields<'_>, node: &Node, is
     let limit = lowering.options.limits.items;
     let most = u32::try_from(limit).unwrap_or(u32::MAX);
     let Some(max) = inner.take("max") else {
-        if is_turning && !inner.rest().any(|entry| keys::nearest(&entry.key, ["max"]).is_some()) {
+        if is_turning && !inner.rest().any(|entry| nearest(&entry.key, ["max"]).is_some()) {
             let path = format!("{}/max", lowering.pointer(node.span));
             let fix = Fix::new("add max: 100", Edit::Add { path, value: 100.into() });
             let message = format!("{} has no \"max\"; a loop with a condition needs a bound", inner.owner);

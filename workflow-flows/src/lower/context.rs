@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::keys::nearest;
 use super::outline::{Outline, Role, Section, Syntax, Use};
 use super::reference::Scan;
 use super::{Dialect, opcode, synonym, template};
 use crate::check::{Code, Edit, Finding, Fix, Options, Severity};
 use crate::document::{Data, Lines, Node, Span};
+use crate::expression::nearest;
 use crate::graph::RetryRule;
 
 /// At most this many findings are told.

@@ -1,7 +1,7 @@
 use super::context::Lowering;
-use super::keys::nearest;
 use crate::check::{Code, Edit, Fix};
 use crate::document::{Data, Entry, Node, Span};
+use crate::expression::nearest;
 
 /// The entries of a map, of which each is taken once. What is left at the end is unknown.
 pub(crate) struct Fields<'n> {

@@ -86,14 +86,3 @@ pub(crate) fn kind(name: &str) -> Option<&'static KindKeys> {
 pub(crate) fn kind_names() -> String {
     KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
 }
-
-/// Returns the nearest of the names, if one is near.
-pub(crate) fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    // A long word is no typing error of a name, and comparing it would cost time.
-    if word.len() > 64 {
-        return None;
-    }
-    let distance = |name: &&str| strsim::damerau_levenshtein(&word.to_lowercase(), &name.to_lowercase());
-    let near = |name: &&str| distance(name) <= word.len().max(name.len()).div_ceil(3).clamp(1, 3);
-    names.into_iter().filter(|name| *name != word).filter(near).min_by_key(distance)
-}

@@ -15,6 +15,7 @@ use super::step::Chosen;
 use crate::ErrorClass;
 use crate::check::{Code, Edit, Fix};
 use crate::document::{Data, Node};
+use crate::expression::nearest;
 use crate::graph::{
     Approval, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, OnReject, Recipe, Step, ToolUse, Wait,
 };
@@ -176,7 +177,7 @@ fn decision(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -
         if !options.is_empty() && !options.contains_key(&choice) {
             let names: Vec<&str> = options.keys().map(String::as_str).collect();
             let message = format!("fallback is \"{choice}\", which is no option; the options: {}", names.join(", "));
-            match keys::nearest(&choice, names.iter().copied()) {
+            match nearest(&choice, names.iter().copied()) {
                 Some(near) => drop(lowering.replace(node, format!("{message}; did you mean \"{near}\"?"), near)),
                 None => drop(lowering.error(Code::F013, node.span, message)),
             }

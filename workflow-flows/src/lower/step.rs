@@ -2,11 +2,12 @@
 
 use super::context::Lowering;
 use super::fields::{Fields, unknown_key};
-use super::keys::{self, KindKeys, nearest};
+use super::keys::{self, KindKeys};
 use super::outline::{Role, Shape, StepOutline};
 use super::{attempts, kinds, transition};
 use crate::check::{Code, Edit, Fix};
 use crate::document::{Data, Entry, Node, Span};
+use crate::expression::nearest;
 use crate::graph::{Kind, Step};
 
 /// A step's kind as the document has it.

@@ -7,6 +7,7 @@ use super::keys;
 use super::outline::Role;
 use crate::check::Code;
 use crate::document::Node;
+use crate::expression::nearest;
 use crate::graph::{Overlap, Trigger};
 
 pub(crate) fn lower(lowering: &mut Lowering<'_>, node: &Node) -> Vec<Trigger> {
@@ -52,7 +53,7 @@ fn one(lowering: &mut Lowering<'_>, node: &Node) -> Option<Trigger> {
         }
         [] => {
             let known: Vec<&str> = keys::TRIGGERS.to_vec();
-            let is_misspelled = fields.rest().any(|entry| keys::nearest(&entry.key, known.iter().copied()).is_some());
+            let is_misspelled = fields.rest().any(|entry| nearest(&entry.key, known.iter().copied()).is_some());
             if is_misspelled {
                 fields.finish(lowering, &known);
             } else {

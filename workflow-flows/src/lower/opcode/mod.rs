@@ -18,6 +18,7 @@ use super::outline::{Named, Part, Role, Section, Shape};
 use super::step::{begin, is_id, repaired_id};
 use crate::check::{Code, Edit, Fix};
 use crate::document::{Data, Node};
+use crate::expression::nearest;
 use crate::graph::{Backoff, Block, Flow, Kind, MissingPath, OnError, OnTimeout, RetryRule, Step};
 
 /// The keys around a definition that say nothing about its steps.
@@ -284,7 +285,7 @@ fn on_error(lowering: &mut Lowering<'_>, node: &Node, step_index: usize, sibling
 
 fn unknown_fallback(lowering: &mut Lowering<'_>, target: &Node, id: &str, siblings: &Fallbacks<'_>) {
     let message = format!("on_error goes to \"{id}\", which does not exist");
-    match super::keys::nearest(id, siblings.keys().map(String::as_str)) {
+    match nearest(id, siblings.keys().map(String::as_str)) {
         Some(near) => {
             let path = lowering.pointer(target.span);
             let fix = Fix::new(format!("write \"{near}\""), Edit::Replace { path, value: near.into() });
