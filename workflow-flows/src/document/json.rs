@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 
-use super::{Bounds, Data, Entry, Fault, Node, Parsed, Span};
+use super::{Bounds, Data, Entry, Fault, Lines, Node, Parsed, Span};
 
 struct Reader<'s> {
     source: &'s str,
+    lines: Lines<'s>,
     at: usize,
     depth: usize,
     bounds: Bounds,
@@ -11,13 +12,13 @@ struct Reader<'s> {
 }
 
 pub(super) fn parse(source: &str, bounds: Bounds) -> Parsed {
-    let mut reader = Reader { source, at: 0, depth: 0, bounds, faults: Vec::new() };
+    let mut reader = Reader { source, lines: Lines::new(source), at: 0, depth: 0, bounds, faults: Vec::new() };
     let root = reader.document();
     match root {
-        Ok(root) => Parsed { root: Some(root), faults: reader.faults, is_json: true },
+        Ok(root) => Parsed { root: Some(root), faults: reader.faults },
         Err(fault) => {
             reader.faults.push(fault);
-            Parsed { root: None, faults: reader.faults, is_json: true }
+            Parsed { root: None, faults: reader.faults }
         }
     }
 }
@@ -120,16 +121,14 @@ impl Reader<'_> {
             let first = keys.get(&key).copied();
             keys.entry(key.clone()).or_insert(start);
             if let Some(first) = first {
-                let line = self.source[..first].matches('\n').count() + 1;
-                let message = format!("the key \"{key}\" stands twice; first in line {line}");
-                self.faults.push(Fault::new(message, key_span).help("keep one of them"));
+                self.faults.push(Fault::twice(&key, self.lines.line(first), key_span));
             }
             if self.peek() != Some(':') {
                 return Err(self.unexpected("\":\""));
             }
             self.at += 1;
             let value = self.value()?;
-            // Of a key that stands twice the first one counts.
+            // The first one of two equal keys counts.
             if first.is_none() {
                 entries.push(Entry { key, key_span, value });
             }

@@ -46,6 +46,11 @@ impl Fault {
         Self { message: message.into(), help: String::new(), span, repair: None }
     }
 
+    /// Reports a key that stands twice.
+    fn twice(key: &str, first_line: usize, span: Span) -> Self {
+        Self::new(format!("the key \"{key}\" stands twice; first in line {first_line}"), span).help("keep one of them")
+    }
+
     fn help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();
         self
@@ -64,8 +69,6 @@ pub struct Parsed {
     pub root: Option<Node>,
     /// The faults, in the order of their places. A document with faults must not be used.
     pub faults: Vec<Fault>,
-    /// Whether the document is JSON.
-    pub is_json: bool,
 }
 
 /// Parses a document. JSON is tried first if it begins as JSON does.
@@ -84,7 +87,7 @@ pub fn parse(source: &str, bounds: Bounds) -> Parsed {
     if source.len() > bounds.bytes {
         let message = format!("the document has {} bytes; {} is the limit", source.len(), bounds.bytes);
         let fault = Fault::new(message, Span { start: 0, end: 0 }).help("split it into flows that call each other");
-        return Parsed { root: None, faults: vec![fault], is_json: false };
+        return Parsed { root: None, faults: vec![fault] };
     }
     if !source.trim_start().starts_with(['{', '[']) {
         return yaml::parse(source, bounds);

@@ -45,11 +45,16 @@ impl<'s> Lines<'s> {
         Self { source, starts: std::iter::once(0).chain(breaks).collect() }
     }
 
+    /// Returns the line of a byte, from 1.
+    pub(crate) fn line(&self, byte: usize) -> usize {
+        self.starts.partition_point(|start| *start <= byte)
+    }
+
     /// Returns the place of a byte. A byte after the end stands at the end.
     #[must_use]
     pub fn place(&self, byte: usize) -> Place {
         let byte = byte.min(self.source.len());
-        let line = self.starts.partition_point(|start| *start <= byte);
+        let line = self.line(byte);
         let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
         let before = self.source.get(start..byte).unwrap_or_default();
         Place { line, column: before.chars().count() + 1 }

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use super::scalar::plain;
-use super::{Bounds, Data, Entry, Fault, Node, Parsed, Span};
+use super::{Bounds, Data, Entry, Fault, Lines, Node, Parsed, Span};
 
 /// A collection that has not ended.
 enum Open {
@@ -13,6 +13,7 @@ enum Open {
 
 struct Builder<'s> {
     source: &'s str,
+    lines: Lines<'s>,
     bounds: Bounds,
     /// The byte of the last marker and its index in characters. Markers come mostly in order.
     known: (usize, usize),
@@ -25,10 +26,18 @@ struct Builder<'s> {
 struct Broken;
 
 pub(super) fn parse(source: &str, bounds: Bounds) -> Parsed {
-    let mut builder = Builder { source, bounds, known: (0, 0), open: Vec::new(), root: None, faults: Vec::new() };
+    let mut builder = Builder {
+        source,
+        lines: Lines::new(source),
+        bounds,
+        known: (0, 0),
+        open: Vec::new(),
+        root: None,
+        faults: Vec::new(),
+    };
     let is_whole = builder.read().is_ok();
     let root = if is_whole { builder.root } else { None };
-    Parsed { root, faults: builder.faults, is_json: false }
+    Parsed { root, faults: builder.faults }
 }
 
 impl Builder<'_> {
@@ -174,9 +183,7 @@ impl Builder<'_> {
             }
             let is_new = !keys.contains_key(text);
             if let Some(first) = keys.get(text) {
-                let line = self.source[..first.start].matches('\n').count() + 1;
-                let message = format!("the key \"{text}\" stands twice; first in line {line}");
-                self.faults.push(Fault::new(message, span).help("keep one of them"));
+                self.faults.push(Fault::twice(text, self.lines.line(first.start), span));
             } else {
                 keys.insert(text.to_owned(), span);
             }
@@ -210,7 +217,7 @@ impl Builder<'_> {
             None => self.root = Some(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, .. }) => {
-                // Of a key that stands twice the first one counts.
+                // The first one of two equal keys counts.
                 if let Some((key, true, key_span)) = key.take() {
                     entries.push(Entry { key, key_span, value: node });
                 }

@@ -71,7 +71,7 @@ fn join_of(lowering: &mut Lowering<'_>, block: usize, fan: usize, walked: &mut W
 fn report_done(lowering: &mut Lowering<'_>, done: usize, fan: &str, join: Option<&str>) {
     let (step, span) = (lowering.outline.steps[done].id.clone(), lowering.outline.steps[done].id_span);
     let path = lowering.pointer(lowering.outline.steps[done].span);
-    let says_done = lowering.root_get(&format!("{path}/done"));
+    let says_done = lowering.node_at(&format!("{path}/done")).is_some();
     let message = format!("step \"{step}\" ends the flow inside of \"{fan}\"");
     let advice = join
         .map_or_else(|| "write join: with the step that follows".to_owned(), |join| format!("write join: \"{join}\""));
