@@ -220,7 +220,7 @@ impl Drawing {
             _ => self.node("[", &label, "]"),
         };
         let mut ends = Ends { entries: vec![node], exits: vec![node] };
-        for (name, block) in self.parts(step) {
+        for (name, block) in parts(step) {
             let inner = self.block(block);
             self.edges(&[node], &inner.entries, name);
             match &step.kind {
@@ -239,35 +239,34 @@ impl Drawing {
         }
         ends
     }
+}
 
-    /// The blocks of a step by the names of their edges.
-    #[allow(clippy::unused_self)]
-    fn parts<'s>(&self, step: &'s Step) -> Vec<(&'s str, &'s Block)> {
-        let mut parts: Vec<(&str, &Block)> = match &step.kind {
-            Kind::If { then, otherwise, .. } => {
-                std::iter::once(("then", then)).chain(otherwise.as_ref().map(|block| ("else", block))).collect()
-            }
-            Kind::Switch(switch) => {
-                let cases = switch.cases.iter().map(|(name, block)| (name.as_str(), block));
-                cases.chain(switch.default.as_ref().map(|block| ("default", block))).collect()
-            }
-            Kind::Loop(repeat) => vec![("", &repeat.body)],
-            Kind::Parallel(parallel) => parallel.branches.iter().map(|(name, block)| (name.as_str(), block)).collect(),
-            Kind::Approval(approval) => {
-                let timeout = approval.on_timeout.as_ref().map(|block| ("timeout", block));
-                let reject = match &approval.on_reject {
-                    OnReject::Do(block) => Some(("rejected", block)),
-                    _ => None,
-                };
-                timeout.into_iter().chain(reject).collect()
-            }
-            _ => Vec::new(),
-        };
-        if let OnError::Do(block) = &step.on_error {
-            parts.push(("error", block));
+/// Returns the blocks of a step by the names of their edges.
+fn parts(step: &Step) -> Vec<(&str, &Block)> {
+    let mut parts: Vec<(&str, &Block)> = match &step.kind {
+        Kind::If { then, otherwise, .. } => {
+            std::iter::once(("then", then)).chain(otherwise.as_ref().map(|block| ("else", block))).collect()
         }
-        parts
+        Kind::Switch(switch) => {
+            let cases = switch.cases.iter().map(|(name, block)| (name.as_str(), block));
+            cases.chain(switch.default.as_ref().map(|block| ("default", block))).collect()
+        }
+        Kind::Loop(repeat) => vec![("", &repeat.body)],
+        Kind::Parallel(parallel) => parallel.branches.iter().map(|(name, block)| (name.as_str(), block)).collect(),
+        Kind::Approval(approval) => {
+            let timeout = approval.on_timeout.as_ref().map(|block| ("timeout", block));
+            let reject = match &approval.on_reject {
+                OnReject::Do(block) => Some(("rejected", block)),
+                _ => None,
+            };
+            timeout.into_iter().chain(reject).collect()
+        }
+        _ => Vec::new(),
+    };
+    if let OnError::Do(block) = &step.on_error {
+        parts.push(("error", block));
     }
+    parts
 }
 
 /// The joins of a graph, by the steps that end branches.
@@ -330,7 +329,8 @@ fn described(kind: &Kind) -> String {
 
 /// Returns a label that can stand between quotes.
 fn quoted(label: &str) -> String {
-    let label = label.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
-    let label = label.replace(['\n', '\r'], " ");
-    if label.chars().count() <= 60 { label } else { label.chars().take(58).chain("..".chars()).collect() }
+    let is_short = label.chars().count() <= 60;
+    let short = if is_short { label.to_owned() } else { label.chars().take(58).chain("..".chars()).collect() };
+    let escaped = short.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
+    escaped.replace(['\n', '\r'], " ")
 }
