@@ -7,13 +7,13 @@ use crate::lower::outline::{Outline, Part, Role, Section, Shape};
 /// Whether one step has run before another one reads its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Order {
-    /// It has.
+    /// The read step has run.
     Before,
-    /// It may have, and why it may not.
+    /// The read step may have run. The text says why it may not.
     Perhaps(String),
-    /// It has not, and why.
+    /// The read step has not run. The text says why.
     Not(String),
-    /// In a dag: it would have, if the step needed it.
+    /// In a dag: the read step would have run if the reader needed it.
     NotNeeded,
 }
 
