@@ -1,48 +1,53 @@
-//! F033: the syntax of expressions: first what their words show, with a repair, then the compiler.
+//! F033: the syntax of expressions. A jq program is compiled by the helper process of a worker only.
+
+use std::ops::Range;
 
 use serde_json::Value;
 
 use super::{Code, Edit, Fix};
-use crate::expression::{Expression, ExpressionError};
+use crate::expression::operator_repair;
 use crate::lower::Lowering;
 use crate::lower::outline::{Syntax, Use};
-use crate::lower::reference::{Scan, scan, scan_jq};
-use crate::lower::token::{SyntaxFault, jq_fault};
+use crate::lower::reference::Read;
+
+/// Calls `visit` with each expression of the document.
+pub(super) fn each(lowering: &mut Lowering<'_>, mut visit: impl FnMut(&mut Lowering<'_>, &Use)) {
+    let uses = std::mem::take(&mut lowering.outline.uses);
+    for it in &uses {
+        visit(lowering, it);
+    }
+    lowering.outline.uses = uses;
+}
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {
-    for index in 0..lowering.outline.uses.len() {
-        let it = lowering.outline.uses[index].clone();
-        // A long expression is reported as such, and not read.
-        let is_long = it.text.len() > lowering.options.limits.expression;
-        let scanned = match it.syntax {
-            _ if is_long => Ok(Scan::default()),
-            Syntax::Cel => scan(&it.original),
-            Syntax::Jq => jq_fault(&it.original)
-                .map_or_else(|| Ok(Scan { references: scan_jq(&it.original), tokens: Vec::new() }), Err),
-        };
-        match scanned {
-            Ok(scan) => {
-                lowering.scans.push(scan);
-                if !is_long {
-                    compile(lowering, &it);
-                }
-            }
-            Err(fault) => {
-                lowering.scans.push(Scan::default());
-                report(lowering, &it, &fault);
-            }
-        }
+    each(lowering, |lowering, it| {
+        let Some((at, message)) = &it.fault else { return };
+        let rest = it.original.get(*at..).unwrap_or_default();
+        let repair = if it.syntax == Syntax::Cel { operator_repair(rest) } else { None };
+        let fix = repair.map(|(length, operator)| {
+            replace(lowering, it, *at..at + length, operator, format!("write \"{operator}\""))
+        });
+        let path = lowering.pointer(it.span);
+        let column = it.original.get(..*at).map_or(1, |before| before.chars().count() + 1);
+        let message = format!("in {}: {message} (column {column} of the expression)", it.key);
+        let byte = place(lowering, it, *at);
+        lowering.error_at(Code::F033, byte, path, message).fix = fix;
+    });
+}
+
+/// Returns a path of an expression as messages show it.
+pub(super) fn shown(it: &Use, read: &Read) -> String {
+    let text = it.original.get(read.range.clone()).unwrap_or(&it.original);
+    match it.syntax {
+        Syntax::Jq => format!(".{text}"),
+        Syntax::Cel if it.is_bare => text.to_owned(),
+        Syntax::Cel => format!("{{{{{text}}}}}"),
     }
 }
 
-fn report(lowering: &mut Lowering<'_>, it: &Use, fault: &SyntaxFault) {
-    let fix =
-        fault.repair.map(|repair| replace(lowering, it, fault.at..fault.end, repair, format!("write \"{repair}\"")));
-    let path = lowering.pointer(it.span);
-    let column = it.original.get(..fault.at).map_or(1, |before| before.chars().count() + 1);
-    let message = format!("in {}: {} (column {column} of the expression)", it.key, fault.message);
-    let byte = place(lowering, it, fault.at);
-    lowering.error_at(Code::F033, byte, path, message).fix = fix;
+/// Returns the fix that writes another name. `None` if the place of the name is not known.
+pub(super) fn rename(lowering: &Lowering<'_>, it: &Use, range: Range<usize>, name: &str) -> Option<Fix> {
+    (!range.is_empty()).then(|| replace(lowering, it, range, name, format!("write \"{name}\"")))
 }
 
 /// Returns the byte in the source of a byte of an expression.
@@ -54,35 +59,11 @@ pub(super) fn place(lowering: &Lowering<'_>, it: &Use, at: usize) -> usize {
 }
 
 /// Returns the fix that replaces a part of an expression.
-pub(super) fn replace(
-    lowering: &Lowering<'_>,
-    it: &Use,
-    range: std::ops::Range<usize>,
-    text: &str,
-    title: String,
-) -> Fix {
+pub(super) fn replace(lowering: &Lowering<'_>, it: &Use, range: Range<usize>, text: &str, title: String) -> Fix {
     let mut scalar = it.scalar.to_string();
     let range = it.offset + range.start..it.offset + range.end;
     if scalar.get(range.clone()).is_some() {
         scalar.replace_range(range, text);
     }
     Fix::new(title, Edit::Replace { path: lowering.pointer(it.span), value: Value::String(scalar) })
-}
-
-/// Compiles CEL. A jq program is compiled by the helper process of a worker only.
-fn compile(lowering: &mut Lowering<'_>, it: &Use) {
-    if it.syntax == Syntax::Jq {
-        return;
-    }
-    let compiled = Expression::compile(&it.text);
-    let Err(error) = compiled else { return };
-    let (message, column) = match &error {
-        ExpressionError::Syntax { message, column } => (message.clone(), *column),
-        other => (other.to_string(), 1),
-    };
-    let at = it.original.char_indices().nth(column.saturating_sub(1)).map_or(it.original.len(), |(at, _)| at);
-    let byte = if it.text == it.original { place(lowering, it, at) } else { it.start };
-    let path = lowering.pointer(it.span);
-    let message = format!("in {}: {message} (column {column} of the expression)", it.key);
-    lowering.error_at(Code::F033, byte, path, message);
 }

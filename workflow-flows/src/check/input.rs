@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::expressions::{place, replace};
+use super::expressions::{each, place, rename, shown};
 use super::{Code, Finding, Severity, schema};
 use crate::expression::nearest;
 use crate::graph::Flow;
 use crate::lower::Lowering;
-use crate::lower::outline::{Syntax, Use};
-use crate::lower::reference::Reference;
+use crate::lower::outline::Use;
+use crate::lower::reference::Read;
 
 /// Checks an input against the schema of a flow.
 ///
@@ -46,22 +46,18 @@ pub(super) fn check_references(lowering: &mut Lowering<'_>, flow: Option<&Flow>)
     let schema = flow.map(|flow| flow.input.clone());
     let schema = schema.or_else(|| lowering.root.get("input").map(crate::document::Node::to_json));
     let Some(schema) = schema else { return };
-    for index in 0..lowering.outline.uses.len() {
-        let it = lowering.outline.uses[index].clone();
-        let references = lowering.scans.get(index).map(|scan| scan.references.clone()).unwrap_or_default();
-        for reference in references {
-            if ["input", "inputs", "workflow_input"].contains(&reference.root.as_str()) {
-                walk(lowering, &it, &reference, &schema);
-            }
+    each(lowering, |lowering, it| {
+        for read in it.reads.iter().filter(|read| read.path.root() == "input") {
+            walk(lowering, it, read, &schema);
         }
-    }
+    });
 }
 
-fn walk(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, schema: &Value) {
+fn walk(lowering: &mut Lowering<'_>, it: &Use, read: &Read, schema: &Value) {
     let mut walked = "the input".to_owned();
     let mut node = schema;
-    for segment in &reference.segments {
-        let Some(name) = segment.name.as_deref() else {
+    for index in 0..read.path.segments().len() {
+        let Some(name) = read.name(index) else {
             let Some(items) = node.get("items") else { return };
             node = items;
             continue;
@@ -73,16 +69,11 @@ fn walk(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, schema: &V
             continue;
         }
         let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-        let text = it.original.get(reference.range.clone()).unwrap_or_default();
-        let text = match it.syntax {
-            Syntax::Cel if !it.is_bare => format!("{{{{{text}}}}}"),
-            _ => text.to_owned(),
-        };
-        let message = format!("{text}: {walked} has no \"{name}\"; it has: {}", names.join(", "));
-        let fix = nearest(name, names.iter().copied())
-            .map(|near| replace(lowering, it, segment.range.clone(), near, format!("write \"{near}\"")));
+        let message = format!("{}: {walked} has no \"{name}\"; it has: {}", shown(it, read), names.join(", "));
+        let range = read.name_range(index);
+        let byte = place(lowering, it, range.start);
+        let fix = nearest(name, names.iter().copied()).and_then(|near| rename(lowering, it, range, near));
         let path = lowering.pointer(it.span);
-        let byte = place(lowering, it, segment.range.start);
         lowering.error_at(Code::F032, byte, path, message).fix = fix;
         return;
     }

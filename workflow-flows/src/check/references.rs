@@ -1,11 +1,11 @@
 //! F030 and F031: what expressions read exists, and has run.
 
-use super::expressions::{place, replace};
+use super::expressions::{each, place, rename, replace, shown};
 use super::order::{Order, order};
 use super::{Code, Edit, Fix};
 use crate::expression::nearest;
 use crate::lower::outline::{Part, Role, Section, Syntax, Use};
-use crate::lower::reference::Reference;
+use crate::lower::reference::{Read, is_name};
 use crate::lower::{Dialect, Lowering};
 
 /// The fields of `run`.
@@ -14,76 +14,35 @@ const RUN: [&str; 6] = ["id", "flow", "version", "actor", "started_at", "attempt
 /// The fields of `error`.
 const ERROR: [&str; 3] = ["class", "message", "step"];
 
-/// Names of CEL that are no roots.
-const TYPES: [&str; 20] = [
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "timestamp",
-    "duration",
-    "optional",
-    "google",
-    "math",
-    "strings",
-    "base64",
-    "cel",
-    "lists",
-    "sets",
-];
-
 pub(super) fn check(lowering: &mut Lowering<'_>) {
-    for index in 0..lowering.outline.uses.len() {
-        let it = lowering.outline.uses[index].clone();
-        let references = lowering.scans.get(index).map(|scan| scan.references.clone()).unwrap_or_default();
+    each(lowering, |lowering, it| {
         let mut told = 0;
-        for reference in references {
+        for read in &it.reads {
             // A name with a hyphen that CEL takes for a subtraction is told once.
-            if reference.range.start >= told {
-                told = one(lowering, &it, &reference);
+            if read.range.start >= told {
+                told = one(lowering, it, read);
             }
         }
-    }
+    });
 }
 
-/// The usual name of a root, for a synonym.
-fn usual(reference: &Reference) -> &str {
-    match reference.root.as_str() {
-        "workflow_input" | "inputs" => "input",
-        "step" if !reference.segments.is_empty() => "steps",
-        "loop_item" => "item",
-        "loop" | "iter" => reference.name(0).filter(|name| ["item", "index"].contains(name)).unwrap_or("loop"),
-        root => root,
-    }
-}
-
-/// Checks a reference. Returns the byte of the expression up to which its fault reaches.
-fn one(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
-    match usual(reference) {
-        "steps" => return step(lowering, it, reference),
-        "vars" => names(lowering, it, reference, "vars"),
-        "run" => names(lowering, it, reference, "run"),
-        "error" if has_error(lowering, it) => names(lowering, it, reference, "error"),
+/// Checks a path. Returns the byte of the expression up to which its fault reaches.
+fn one(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
+    match read.path.root() {
+        "steps" => return step(lowering, it, read),
+        "vars" => names(lowering, it, read, "vars"),
+        "run" => names(lowering, it, read, "run"),
+        "error" if has_error(lowering, it) => names(lowering, it, read, "error"),
         "loops" => {
             let loops = loops_around(lowering, it);
-            named(lowering, it, reference, 0, &loops, "no loop around this step has the id");
+            named(lowering, it, read, &loops, "no loop around this step has the id");
         }
         root => {
             let known = roots(lowering, it);
             let is_opcode = lowering.dialect == Dialect::Opcode && ["workflow", "context"].contains(&root);
-            if known.contains(&root) || is_opcode || (reference.segments.is_empty() && TYPES.contains(&root)) {
-                return 0;
+            if !known.contains(&root) && !is_opcode {
+                unknown_root(lowering, it, read, &known);
             }
-            if TYPES.contains(&root) && reference.is_call {
-                return 0;
-            }
-            unknown_root(lowering, it, reference, root, &known);
         }
     }
     0
@@ -141,20 +100,12 @@ fn has_error(lowering: &Lowering<'_>, it: &Use) -> bool {
     })
 }
 
-fn shown(it: &Use, reference: &Reference) -> String {
-    let text = it.original.get(reference.range.clone()).unwrap_or(&it.original);
-    match it.syntax {
-        Syntax::Jq => format!(".{text}"),
-        Syntax::Cel if it.is_bare => text.to_owned(),
-        Syntax::Cel => format!("{{{{{text}}}}}"),
-    }
-}
-
-fn unknown_root(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, root: &str, known: &[&str]) {
-    let range = reference.root_range.clone();
+fn unknown_root(lowering: &mut Lowering<'_>, it: &Use, read: &Read, known: &[&str]) {
+    let root = read.path.root();
+    let range = read.root.clone();
     let path = lowering.pointer(it.span);
     let byte = place(lowering, it, range.start);
-    let text = shown(it, reference);
+    let text = shown(it, read);
     let in_loop = ["item", "index", "loop", "iter"].contains(&root);
     let fields = lowering.root.get("input").and_then(|input| input.get("properties"));
     let has_field = fields.and_then(|fields| fields.get(root)).is_some();
@@ -168,7 +119,7 @@ fn unknown_root(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, ro
         (format!("{text}: fields of the input are read as input.{root}"), Some(format!("input.{root}")))
     } else if let Some(near) = nearest(root, known.iter().copied()) {
         (format!("{text}: no root \"{root}\"; did you mean \"{near}\"?"), Some(near.to_owned()))
-    } else if reference.is_whole && reference.segments.is_empty() && it.role.is_condition() {
+    } else if range == (0..it.original.len()) && it.role.is_condition() {
         (format!("{text}: no root \"{root}\"; a text stands in quotes, as '{root}'"), None)
     } else {
         (format!("{text}: no root \"{root}\"; an expression reads {}", known.join(", ")), None)
@@ -177,29 +128,28 @@ fn unknown_root(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, ro
     lowering.error_at(Code::F030, byte, path, message).fix = fix;
 }
 
-fn names(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, root: &str) {
+fn names(lowering: &mut Lowering<'_>, it: &Use, read: &Read, root: &str) {
     let (known, complaint): (Vec<String>, _) = match root {
         "run" => (RUN.map(str::to_owned).to_vec(), "run has no"),
         "error" => (ERROR.map(str::to_owned).to_vec(), "an error has no"),
         _ if lowering.dialect != Dialect::Native => return,
         _ => (lowering.outline.variables.clone(), "no step sets"),
     };
-    named(lowering, it, reference, 0, &known, complaint);
+    named(lowering, it, read, &known, complaint);
 }
 
-/// Reports a name that is not one of the known ones.
-fn named(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, at: usize, known: &[String], complaint: &str) {
-    let Some(segment) = reference.segments.get(at) else { return };
-    let Some(name) = segment.name.as_deref().filter(|name| !known.iter().any(|it| it == name)) else { return };
+/// Reports a name after the root that is not one of the known ones.
+fn named(lowering: &mut Lowering<'_>, it: &Use, read: &Read, known: &[String], complaint: &str) {
+    let Some(name) = read.name(0).filter(|name| !known.iter().any(|it| it == name)) else { return };
     let path = lowering.pointer(it.span);
-    let byte = place(lowering, it, segment.range.start);
-    let message = format!("{}: {complaint} \"{name}\"", shown(it, reference));
-    let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
-    match near {
+    let range = read.name_range(0);
+    let byte = place(lowering, it, range.start);
+    let message = format!("{}: {complaint} \"{name}\"", shown(it, read));
+    match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => {
-            let fix = replace(lowering, it, segment.range.clone(), &near, format!("write \"{near}\""));
+            let fix = rename(lowering, it, range, near);
             let message = format!("{message}; did you mean \"{near}\"?");
-            lowering.error_at(Code::F030, byte, path, message).fix(fix);
+            lowering.error_at(Code::F030, byte, path, message).fix = fix;
         }
         None => {
             let list = known.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -209,40 +159,39 @@ fn named(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, at: usize
     }
 }
 
-fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
-    let Some(segment) = reference.segments.first() else { return 0 };
-    let Some(name) = segment.name.clone() else { return 0 };
-    let Some(read) = lowering.outline.find(&name) else {
-        return unknown_step(lowering, it, reference, &name);
+fn step(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
+    let Some(name) = read.name(0) else { return 0 };
+    let Some(source) = lowering.outline.find(name) else {
+        return unknown_step(lowering, it, read, name);
     };
-    let found = order(&lowering.outline, it.step, it.role, read);
+    let found = order(&lowering.outline, it.step, it.role, source);
     let reader = it.step.map(|step| lowering.outline.steps[step].id.clone());
     let subject = reader.as_ref().map_or_else(|| "the output".to_owned(), |id| format!("step \"{id}\""));
     let path = lowering.pointer(it.span);
-    let byte = place(lowering, it, segment.range.start);
+    let byte = place(lowering, it, read.name_range(0).start);
     match found {
         Order::Before => {}
-        Order::Not(_) | Order::NotNeeded | Order::Perhaps(_) if reference.is_guarded => {}
+        Order::Not(_) | Order::NotNeeded | Order::Perhaps(_) if read.is_guarded => {}
         Order::Perhaps(why) => {
             // The whole result of a step that was skipped is null, which is a value.
-            if reference.segments.len() < 2 && why.starts_with("may be skipped") {
+            if read.path.segments().len() < 2 && why.starts_with("may be skipped") {
                 return 0;
             }
-            let text = &reference.range;
-            let default = format!("{} ?? null", it.original.get(text.clone()).unwrap_or_default());
-            let fix = (reference.is_whole && !it.is_bare)
-                .then(|| replace(lowering, it, text.clone(), &default, "give a default".to_owned()));
+            let end = it.original.len();
+            let is_whole = read.range == (0..end);
+            let fix = (is_whole && !it.is_bare)
+                .then(|| replace(lowering, it, end..end, " ?? null", "give a default".to_owned()));
             let message = format!("{subject} reads steps.{name}, which {why}");
             let finding = lowering.error_at(Code::F031, byte, path, message).warning();
             finding.help("a default is written as {{steps.a.b ?? 'none'}}").fix = fix;
         }
         Order::Not(why) => {
-            let fix = move_before(lowering, it, read, &why);
+            let fix = move_before(lowering, it, source, &why);
             let message = format!("{subject} reads steps.{name}, which {why}");
             lowering.error_at(Code::F031, byte, path, message).fix = fix;
         }
         Order::NotNeeded => {
-            let fix = add_need(lowering, it, read);
+            let fix = add_need(lowering, it, source);
             let message = format!("{subject} reads steps.{name}, which it does not need; add needs: [{name}]");
             lowering.error_at(Code::F031, byte, path, message).fix = fix;
         }
@@ -250,30 +199,28 @@ fn step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference) -> usize {
     0
 }
 
-fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, reference: &Reference, name: &str) -> usize {
-    let Some(segment) = reference.segments.first() else { return 0 };
+fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, read: &Read, name: &str) -> usize {
     let path = lowering.pointer(it.span);
-    let byte = place(lowering, it, segment.range.start);
-    let text = shown(it, reference);
+    let range = read.name_range(0);
+    let byte = place(lowering, it, range.start);
+    let text = shown(it, read);
     // In CEL a hyphen subtracts: steps.a-b.c is steps.a minus b.c.
-    let rest = it.original.get(segment.range.start..).unwrap_or_default();
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(rest.len());
-    let long = &rest[..end];
+    let rest = it.original.get(range.start..).unwrap_or_default();
+    let long = &rest[..rest.find(|c: char| !is_name(c)).unwrap_or(rest.len())];
     let with_hyphen = long.len() > name.len() && lowering.outline.find(long).is_some();
     if it.syntax == Syntax::Cel && with_hyphen {
-        let range = segment.range.start - 1..segment.range.start + end;
-        let fix = replace(lowering, it, range, &format!("['{long}']"), format!("write steps['{long}']"));
+        let end = range.start + long.len();
+        let fix = replace(lowering, it, read.root.end..end, &format!("['{long}']"), format!("write steps['{long}']"));
         let message = format!("{text}: no step \"{name}\"; a hyphen subtracts here, so write steps['{long}']");
         lowering.error_at(Code::F030, byte, path, message).fix(fix);
-        return segment.range.start + end;
+        return end;
     }
     let ids: Vec<String> = lowering.outline.steps.iter().map(|step| step.id.clone()).collect();
-    let near = nearest(name, ids.iter().map(String::as_str));
-    match near {
+    match nearest(name, ids.iter().map(String::as_str)) {
         Some(near) => {
-            let fix = replace(lowering, it, segment.range.clone(), near, format!("write \"{near}\""));
+            let fix = rename(lowering, it, range, near);
             let message = format!("{text}: no step \"{name}\"; did you mean \"{near}\"?");
-            lowering.error_at(Code::F030, byte, path, message).fix(fix);
+            lowering.error_at(Code::F030, byte, path, message).fix = fix;
         }
         None => {
             let shown: Vec<&str> = ids.iter().map(String::as_str).take(20).collect();

@@ -87,7 +87,7 @@ fn the_deepest_trees_have_room_on_the_stack() {
 #[test]
 fn columns_are_those_of_the_template() {
     let error = block_on(Evaluator::new().render(&json!("æ: {{ 1 + }}"), &guide_scope(), MissingPath::Error));
-    assert_eq!(error.unwrap_err().to_string(), "expected a value, found the end (column 10)");
+    assert_eq!(error.unwrap_err().to_string(), "expected a value after \"+\" (column 10)");
 }
 
 #[test]

@@ -1,5 +1,3 @@
-use serde_json::Value;
-
 /// Returns the name that is nearest to a misspelled one, or `None` if none is near.
 ///
 /// Upper and lower case do not matter.
@@ -31,14 +29,39 @@ const MOST_NAME_BYTES: usize = 128;
 /// Names that are compared.
 const MOST_NAMES: usize = 1000;
 
-/// Returns the name of a JSON value's type, with its article, for errors that must not show values.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
+/// Operators of other languages, each with that of CEL.
+const FOREIGN: [(&str, &str); 11] = [
+    ("===", "=="),
+    ("!==", "!="),
+    ("=", "=="),
+    ("&", "&&"),
+    ("|", "||"),
+    ("and", "&&"),
+    ("AND", "&&"),
+    ("or", "||"),
+    ("OR", "||"),
+    ("not", "!"),
+    ("NOT", "!"),
+];
+
+/// Returns the message for an operator of another language. `None` if the word is not one.
+pub(super) fn foreign_operator(word: &str) -> Option<String> {
+    let (_, usual) = FOREIGN.iter().find(|(foreign, _)| *foreign == word)?;
+    let pipe = if word == "|" { ", or use a jq step" } else { "" };
+    Some(format!("`{word}` is not an operator; write `{usual}`{pipe}"))
+}
+
+/// Returns the length of the operator of another language with which a text begins, and the
+/// operator of CEL.
+pub(crate) fn operator_repair(text: &str) -> Option<(usize, &'static str)> {
+    let first = text.chars().next()?;
+    let is_part = |next: char| if first.is_ascii_alphabetic() { is_word(next) } else { "=&|".contains(next) };
+    let rest = text.get(first.len_utf8()..)?;
+    let length = text.len() - rest.trim_start_matches(is_part).len();
+    let (_, usual) = FOREIGN.iter().find(|(foreign, _)| Some(*foreign) == text.get(..length))?;
+    Some((length, usual))
+}
+
+fn is_word(next: char) -> bool {
+    next.is_ascii_alphanumeric() || next == '_'
 }

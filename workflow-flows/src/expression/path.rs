@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{ExpressionError, Scope, nearest};
+use super::{ExpressionError, ResultKind, Scope, nearest};
 
 /// A path such as `steps.fetch.body.items[0]['a b']`: a root and segments.
 ///
@@ -109,7 +109,7 @@ impl Path {
             _ => {
                 let parent_path =
                     Self { root: self.root.clone(), segments: self.segments.iter().take(at).cloned().collect() };
-                format!("; {parent_path} is {}", super::type_name(parent))
+                format!("; {parent_path} is {}", ResultKind::of(parent).name())
             }
         };
         ExpressionError::Missing { path: walked.to_string(), hint }

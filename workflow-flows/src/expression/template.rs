@@ -1,4 +1,7 @@
+use std::ops::Range;
+
 use super::parse::end_of;
+use super::scan::column;
 use super::{Expression, ExpressionError, Reference};
 
 /// Expressions in one text.
@@ -47,42 +50,26 @@ impl Template {
 
     /// Splits a text into its parts, without a look into CEL.
     pub(super) fn split(text: &str) -> Result<Self, ExpressionError> {
-        let mut parts = Vec::new();
-        let mut literal = String::new();
-        let mut rest = text;
-        let mut column = 1;
-        let mut expressions = 0;
-        while let Some(open) = rest.find("{{") {
-            let (before, after) = rest.split_at(open);
-            literal.push_str(before);
-            column += before.chars().count();
-            if let Some(escaped) = after.strip_prefix("{{{{") {
-                literal.push_str("{{");
-                column += 4;
-                rest = escaped;
-                continue;
-            }
-            expressions += 1;
-            if expressions > MOST_EXPRESSIONS {
-                let message = format!("the text has more than {MOST_EXPRESSIONS} expressions");
-                return Err(ExpressionError::Syntax { message, column });
-            }
-            let inner = after.get(2..).unwrap_or("");
-            let end = end_of(inner).map_err(|error| error.moved(column + 1))?.ok_or_else(|| {
-                let message = "`{{` has no `}}`; for the text `{{` write `{{{{`".to_owned();
-                ExpressionError::Syntax { message, column }
-            })?;
-            let (source, close) = inner.split_at(end);
-            if !literal.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut literal)));
-            }
-            parts.push(Part::Expression(Expression::split_at(source, column + 2)?));
-            column += source.chars().count() + 4;
-            rest = close.get(2..).unwrap_or("");
+        let bounds = bounds(text)?;
+        if let Some(first_too_many) = bounds.get(MOST_EXPRESSIONS) {
+            let message = format!("the text has more than {MOST_EXPRESSIONS} expressions");
+            let column = column(text, first_too_many.start - 2);
+            return Err(ExpressionError::Syntax { message, column });
         }
-        literal.push_str(rest);
-        if !literal.is_empty() || parts.is_empty() {
-            parts.push(Part::Text(literal));
+        let mut parts = Vec::new();
+        let mut at = 0;
+        let literal = |bytes: Range<usize>| text.get(bytes).unwrap_or("").replace("{{{{", "{{");
+        for inner in bounds {
+            if at + 2 < inner.start {
+                parts.push(Part::Text(literal(at..inner.start - 2)));
+            }
+            at = inner.end + 2;
+            let first_column = column(text, inner.start);
+            let source = text.get(inner).unwrap_or("");
+            parts.push(Part::Expression(Expression::split_at(source, first_column)?));
+        }
+        if at < text.len() || parts.is_empty() {
+            parts.push(Part::Text(literal(at..text.len())));
         }
         Ok(Self { parts })
     }
@@ -115,4 +102,25 @@ impl Template {
             _ => None,
         }
     }
+}
+
+/// Returns the bytes of each expression of a text, without its braces. `{{{{` begins none.
+pub(crate) fn bounds(text: &str) -> Result<Vec<Range<usize>>, ExpressionError> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(open) = text.get(at..).and_then(|rest| rest.find("{{")).map(|open| at + open) {
+        let rest = text.get(open..).unwrap_or("");
+        if rest.starts_with("{{{{") {
+            at = open + 4;
+            continue;
+        }
+        let inner = rest.get(2..).unwrap_or("");
+        let end = end_of(inner).map_err(|error| error.moved(column(text, open) + 1))?.ok_or_else(|| {
+            let message = "`{{` has no `}}`; for the text `{{` write `{{{{`".to_owned();
+            ExpressionError::Syntax { message, column: column(text, open) }
+        })?;
+        found.push(open + 2..open + 2 + end);
+        at = open + end + 4;
+    }
+    Ok(found)
 }

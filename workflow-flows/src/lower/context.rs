@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::outline::{Outline, Role, Section, Syntax, Use};
-use super::reference::Scan;
-use super::{Dialect, opcode, synonym, template};
+use super::reference::{Read, reads, reads_of_jq, rewrite};
+use super::{Dialect, jq, opcode};
 use crate::check::{Code, Edit, Finding, Fix, Options, Severity};
 use crate::document::{Data, Lines, Node, Span};
-use crate::expression::nearest;
+use crate::expression::{Expression, ExpressionError, bounds, nearest};
 use crate::graph::RetryRule;
 
 /// At most this many findings are told.
@@ -33,8 +33,6 @@ pub(crate) struct Lowering<'s> {
     /// The findings that are too many to be told.
     pub(crate) untold: usize,
     pub(crate) outline: Outline,
-    /// The paths that each expression of the outline reads. Filled by the first rule that asks.
-    pub(crate) scans: Vec<Scan>,
     /// The step that is being lowered.
     pub(crate) step: Option<usize>,
     pub(crate) section: Section,
@@ -58,7 +56,6 @@ impl<'s> Lowering<'s> {
             findings: Vec::new(),
             untold: 0,
             outline: Outline::default(),
-            scans: Vec::new(),
             step: None,
             section: Section::Body,
             nesting: 0,
@@ -117,14 +114,9 @@ impl<'s> Lowering<'s> {
         self.node_at(pointer).map(|node| node.span.start)
     }
 
-    /// Returns `true` if the document has a value at this pointer.
-    pub(crate) fn root_get(&self, pointer: &str) -> bool {
-        self.byte_at(pointer).is_some()
-    }
-
     /// Returns the line of a place, for a message about another one.
     pub(crate) fn line(&self, span: Span) -> usize {
-        self.lines.place(span.start).line
+        self.lines.line(span.start)
     }
 
     /// Returns the source of a node.
@@ -253,17 +245,13 @@ impl<'s> Lowering<'s> {
 
     fn template_of(&mut self, node: &Node, text: &str, key: &str, role: Role) -> String {
         let scalar = self.dialect_text(text);
-        if !template::is_template(&scalar) {
+        if !scalar.contains("{{") {
             return scalar;
         }
-        let found = match template::expressions(&scalar) {
+        let found = match bounds(&scalar) {
             Ok(found) => found,
-            Err(at) => {
-                let byte = self.byte_of(node, text, &scalar, at, "{{");
-                let path = self.pointer(node.span);
-                let fix = Edit::Replace { path: path.clone(), value: Value::String(format!("{text}}}}}")) };
-                let finding = self.error_at(Code::F033, byte, path, format!("in {key}: \"{{{{\" is not closed"));
-                finding.help("write {{{{ for two braces that begin no expression").fix(Fix::new("close it", fix));
+            Err(error) => {
+                self.unclosed(node, text, &scalar, key, &error);
                 return scalar;
             }
         };
@@ -274,13 +262,30 @@ impl<'s> Lowering<'s> {
             return scalar;
         }
         let shared: Rc<str> = scalar.as_str().into();
-        for range in &found {
+        let mut written = String::with_capacity(scalar.len());
+        let mut at = 0;
+        for range in found {
             let inner = &scalar[range.clone()];
-            let lead = inner.len() - inner.trim_start().len();
-            let (text, offset) = (inner.trim(), range.start + lead);
-            self.record(node, Expression { text, scalar: &shared, offset, is_bare: false }, key, role, Syntax::Cel);
+            let text = inner.trim();
+            let start = range.start + inner.len() - inner.trim_start().len();
+            let part = Part { text, scalar: &shared, offset: start, is_bare: false };
+            written.push_str(&scalar[at..start]);
+            written.push_str(&self.record(node, part, key, role, Syntax::Cel));
+            at = start + text.len();
         }
-        template::rewrite(&scalar, |inner| Some(self.expression(inner, true)))
+        written.push_str(&scalar[at..]);
+        written
+    }
+
+    /// Reports an expression or a text in it that has no end.
+    fn unclosed(&mut self, node: &Node, text: &str, scalar: &str, key: &str, error: &ExpressionError) {
+        let (at, message) = place_of(error, scalar);
+        let is_open = scalar[at..].starts_with("{{");
+        let byte = self.byte_of(node, text, scalar, at, if is_open { "{{" } else { &scalar[at..] });
+        let path = self.pointer(node.span);
+        let fix = Edit::Replace { path: path.clone(), value: Value::String(format!("{text}}}}}")) };
+        let finding = self.error_at(Code::F033, byte, path, format!("in {key}: {message}"));
+        finding.fix = is_open.then(|| Fix::new("close it", fix));
     }
 
     /// Reads a condition: CEL without braces. Braces around all of it are taken off.
@@ -291,22 +296,20 @@ impl<'s> Lowering<'s> {
         };
         let scalar = self.dialect_text(&text);
         let trimmed = scalar.trim();
-        let inner = trimmed.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
-        let inner = inner.filter(|inner| !inner.contains("{{")).unwrap_or(trimmed).trim();
+        let inner = match bounds(trimmed).as_deref() {
+            Ok([only]) if only.start == 2 && only.end + 2 == trimmed.len() => trimmed[only.clone()].trim(),
+            _ => trimmed,
+        };
         let offset = inner.as_ptr() as usize - scalar.as_ptr() as usize;
-        let shared: Rc<str> = scalar.as_str().into();
-        let expression = Expression { text: inner, scalar: &shared, offset, is_bare: inner == trimmed };
-        self.record(node, expression, key, role, Syntax::Cel);
-        Some(self.expression(inner, inner != trimmed))
+        let part = Part { text: inner, scalar: &scalar.as_str().into(), offset, is_bare: inner == trimmed };
+        Some(self.record(node, part, key, role, Syntax::Cel))
     }
 
     /// Reads a jq program.
     pub(crate) fn jq(&mut self, node: &Node, key: &str) -> Option<String> {
         let text = self.text(node, key)?;
-        let shared: Rc<str> = text.as_str().into();
-        let expression = Expression { text: &text, scalar: &shared, offset: 0, is_bare: true };
-        self.record(node, expression, key, Role::Plain, Syntax::Jq);
-        Some(text)
+        let part = Part { text: &text, scalar: &text.as_str().into(), offset: 0, is_bare: true };
+        Some(self.record(node, part, key, Role::Plain, Syntax::Jq))
     }
 
     /// Returns a text of the document as a template of the graph.
@@ -314,36 +317,52 @@ impl<'s> Lowering<'s> {
         if self.dialect == Dialect::Opcode { opcode::text(text) } else { text.to_owned() }
     }
 
-    /// Returns an expression as the graph has it.
-    pub(crate) fn expression(&self, text: &str, is_template: bool) -> String {
-        let text = synonym::resolve(text);
-        match self.dialect {
-            Dialect::Opcode if is_template => opcode::expression(&text, &BTreeSet::new()),
-            Dialect::Opcode => opcode::expression(&text, &self.composites),
-            _ => text,
-        }
-    }
-
-    /// Notes an expression for the checks.
-    fn record(&mut self, node: &Node, expression: Expression<'_>, key: &str, role: Role, syntax: Syntax) {
-        let Expression { text, scalar, offset, is_bare } = expression;
-        let original = node.text().unwrap_or(scalar);
-        let start = self.byte_of(node, original, scalar, offset, text);
-        let resolved = if syntax == Syntax::Cel { self.expression(text, !is_bare) } else { text.to_owned() };
-        self.outline.uses.push(Use {
+    /// Notes an expression for the checks. Returns it as the graph has it.
+    fn record(&mut self, node: &Node, part: Part<'_>, key: &str, role: Role, syntax: Syntax) -> String {
+        let Part { text, scalar, offset, is_bare } = part;
+        let mut noted = Use {
             step: self.step,
             section: self.section,
             role,
             syntax,
             key: key.to_owned(),
-            text: resolved,
+            text: text.to_owned(),
             original: text.to_owned(),
             scalar: scalar.clone(),
             offset,
             span: node.span,
-            start,
+            start: self.byte_of(node, node.text().unwrap_or(scalar), scalar, offset, text),
             is_bare,
-        });
+            reads: Vec::new(),
+            kind: None,
+            fault: None,
+        };
+        // A long expression is reported as such, and not read.
+        if text.len() <= self.options.limits.expression {
+            match syntax {
+                Syntax::Jq => {
+                    noted.fault = jq::fault(text);
+                    noted.reads = reads_of_jq(text);
+                }
+                Syntax::Cel => match Expression::compile(text) {
+                    Ok(expression) => {
+                        noted.reads = reads(text, &expression);
+                        noted.kind = expression.kind();
+                        noted.text = self.rewrite(text, &noted.reads, is_bare);
+                    }
+                    Err(error) => noted.fault = Some(place_of(&error, text)),
+                },
+            }
+        }
+        let written = noted.text.clone();
+        self.outline.uses.push(noted);
+        written
+    }
+
+    fn rewrite(&self, text: &str, reads: &[Read], is_bare: bool) -> String {
+        let none = BTreeSet::new();
+        let keeps = if is_bare { &self.composites } else { &none };
+        rewrite(text, reads, |read| (self.dialect == Dialect::Opcode).then(|| opcode::edit(read, keeps))?)
     }
 
     /// Returns the byte in the source at which a part of a scalar stands.
@@ -367,11 +386,21 @@ impl<'s> Lowering<'s> {
 }
 
 /// A part of a scalar.
-struct Expression<'e> {
+struct Part<'e> {
     text: &'e str,
     scalar: &'e Rc<str>,
     offset: usize,
     is_bare: bool,
+}
+
+/// Returns the byte and the message of an error in a text.
+fn place_of(error: &ExpressionError, text: &str) -> (usize, String) {
+    let (column, message) = match error {
+        ExpressionError::Syntax { message, column } => (*column, message.clone()),
+        other => (1, other.to_string()),
+    };
+    let byte = text.char_indices().nth(column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+    (byte, message)
 }
 
 fn finding(code: Code, path: String, line: usize, column: usize, message: String) -> Finding {

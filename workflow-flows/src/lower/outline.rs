@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::reference::Read;
 use crate::document::Span;
+use crate::expression::ResultKind;
 
 /// The order of the steps of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub(crate) struct Named {
     pub(crate) span: Span,
 }
 
-/// Where a step of a graph goes.
+/// The steps to which a step of a graph leads.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Transition {
     /// `next`, `branch` and `else`: to one of these.
@@ -146,7 +148,7 @@ pub(crate) struct Use {
     pub(crate) key: String,
     /// The text in the graph, with synonyms resolved.
     pub(crate) text: String,
-    /// The text as the document has it.
+    /// The text as the document has it, without braces.
     pub(crate) original: String,
     /// The whole text of the scalar, and the byte of the expression in it.
     pub(crate) scalar: Rc<str>,
@@ -157,6 +159,12 @@ pub(crate) struct Use {
     pub(crate) start: usize,
     /// Whether the text of the scalar is this expression alone, without braces.
     pub(crate) is_bare: bool,
+    /// The paths that it reads. Empty if it has a fault.
+    pub(crate) reads: Vec<Read>,
+    /// The kind of its result, where that is known.
+    pub(crate) kind: Option<ResultKind>,
+    /// The byte of the first fault of its syntax, and the message.
+    pub(crate) fault: Option<(usize, String)>,
 }
 
 /// One call of something that the worker must have.

@@ -1,232 +1,123 @@
-//! The paths that an expression reads: roots and segments, with their places.
+//! The paths that an expression reads, with the bytes of their parts.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::token::{SyntaxFault, Token, TokenKind, tokens};
+use crate::expression::{Expression, Path, Reference, Segment};
 
-/// A path in an expression, such as `steps.fetch.body`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reference {
-    pub(crate) root: String,
-    /// The names and indexes after the root, up to the first that is computed.
-    pub(crate) segments: Vec<Segment>,
+/// A path that an expression of a document reads, such as `steps.fetch.body`.
+#[derive(Debug, Clone)]
+pub(crate) struct Read {
+    /// The path, with the usual name of its root.
+    pub(crate) path: Path,
+    /// Whether the expression goes on if the path leads nowhere: `??`, `.?` or `has`.
+    pub(crate) is_guarded: bool,
     /// The bytes of the path in the expression.
     pub(crate) range: Range<usize>,
-    pub(crate) root_range: Range<usize>,
-    /// Whether something missing is expected: by `??`, `?.` or `has`.
-    pub(crate) is_guarded: bool,
-    /// Whether the reference is the whole expression.
-    pub(crate) is_whole: bool,
-    /// Whether the last name is called as a function.
-    pub(crate) is_call: bool,
+    /// The bytes of the root, or of its synonym.
+    pub(crate) root: Range<usize>,
+    parts: Vec<Part>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Segment {
-    /// The name. `None`: an index.
-    pub(crate) name: Option<String>,
-    /// The bytes of the name, without quotes and brackets.
-    pub(crate) range: Range<usize>,
+/// The place of a segment.
+#[derive(Debug, Clone)]
+struct Part {
+    /// The bytes of the name or index, without quotes and brackets.
+    name: Range<usize>,
+    /// The byte after the segment.
+    end: usize,
 }
 
-impl Reference {
+impl Read {
     /// Returns the name of the segment at this position.
     pub(crate) fn name(&self, index: usize) -> Option<&str> {
-        self.segments.get(index)?.name.as_deref()
-    }
-}
-
-/// The paths that an expression reads, and its tokens if it is CEL.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Scan {
-    pub(crate) references: Vec<Reference>,
-    pub(crate) tokens: Vec<Token>,
-}
-
-/// Finds the references of an expression: a path, or CEL, or several of them between `??`.
-pub(crate) fn scan(text: &str) -> Result<Scan, SyntaxFault> {
-    let parts = alternatives(text);
-    let mut scan = Scan::default();
-    for (index, part) in parts.iter().enumerate() {
-        let piece = &text[part.clone()];
-        let is_guarded = index + 1 < parts.len();
-        let moved = |range: &Range<usize>| range.start + part.start..range.end + part.start;
-        let mut found = if let Some(path) = path(piece) {
-            vec![path]
-        } else {
-            let list = tokens(piece).map_err(|mut fault| {
-                fault.at += part.start;
-                fault.end += part.start;
-                if piece.trim().is_empty() && parts.len() > 1 {
-                    fault.message = "expected a value beside \"??\"".to_owned();
-                }
-                fault
-            })?;
-            let references = of_tokens(piece, &list);
-            scan.tokens = list;
-            references
-        };
-        for reference in &mut found {
-            reference.range = moved(&reference.range);
-            reference.root_range = moved(&reference.root_range);
-            reference.is_guarded |= is_guarded;
-            reference.is_whole &= parts.len() == 1;
-            for segment in &mut reference.segments {
-                segment.range = moved(&segment.range);
-            }
+        match self.path.segments().get(index)? {
+            Segment::Name(name) => Some(name),
+            Segment::Index(_) => None,
         }
-        scan.references.extend(found);
     }
-    Ok(scan)
+
+    /// Returns the bytes of a segment's name. They are empty if the name is written with escapes.
+    pub(crate) fn name_range(&self, index: usize) -> Range<usize> {
+        self.parts.get(index).map_or(self.range.end..self.range.end, |part| part.name.clone())
+    }
+
+    /// Returns the byte after the segment at this position.
+    pub(crate) fn end_of(&self, index: usize) -> Option<usize> {
+        self.parts.get(index).map(|part| part.end)
+    }
 }
 
-/// Splits an expression at each `??` that stands in no quotes and no brackets.
-fn alternatives(text: &str) -> Vec<Range<usize>> {
+/// Returns the paths that an expression reads, in the order of its text.
+pub(crate) fn reads(text: &str, expression: &Expression) -> Vec<Read> {
+    expression.references().into_iter().map(|reference| locate(text, reference)).collect()
+}
+
+fn locate(text: &str, reference: &Reference) -> Read {
+    let path = reference.path.clone();
+    let start = text.char_indices().nth(reference.column - 1).map_or(text.len(), |(at, _)| at);
+    let rest = text.get(start..).unwrap_or("");
+    // The name of a path may have hyphens; in CEL a hyphen subtracts.
+    let long = rest.find(|next| !is_name(next)).unwrap_or(rest.len());
+    let short = rest.find(|next| !is_name(next) || next == '-').unwrap_or(rest.len());
+    let length = if rest.get(..long) == Some(path.root()) { long } else { short };
+    let mut end = start + length;
+    // `loop.item` is written for `item`.
+    if matches!(rest.get(..length), Some("loop" | "iter")) && path.root() != "loop" && path.root() != "iter" {
+        end = part(text, end, path.root()).map_or(end, |part| part.end);
+    }
+    let root = start..end;
     let mut parts = Vec::new();
-    let (mut start, mut depth, mut quote, mut skips) = (0, 0_usize, None, 0);
-    for (at, c) in text.char_indices() {
-        if skips > 0 {
-            skips -= 1;
-            continue;
-        }
-        match (quote, c) {
-            (Some(_), '\\') => skips = 1,
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(c),
-            (None, '(' | '[' | '{') => depth += 1,
-            (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
-            (None, '?') if depth == 0 && text[at..].starts_with("??") => {
-                parts.push(start..at);
-                start = at + 2;
-                skips = 1;
-            }
-            _ => {}
-        }
+    for segment in path.segments() {
+        let found = match segment {
+            Segment::Name(name) => part(text, end, name),
+            Segment::Index(index) => part(text, end, &index.to_string()),
+        };
+        let Some(found) = found else { break };
+        end = found.end;
+        parts.push(found);
     }
-    parts.push(start..text.len());
-    parts
+    Read { path, is_guarded: reference.optional, range: start..end, root, parts }
 }
 
-/// Reads an expression that is one path. Names may have hyphens, as in
-/// [`Path`](crate::expression::Path).
-fn path(text: &str) -> Option<Reference> {
-    let start = text.len() - text.trim_start().len();
-    let end = text.trim_end().len();
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let word = |from: usize| from + text[from..end].find(|c| !is_name(c)).unwrap_or(end - from);
-    let mut at = word(start);
-    if at == start || text[start..].starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-        return None;
-    }
-    let root_range = start..at;
-    if matches!(&text[root_range.clone()], "true" | "false" | "null") {
-        return None;
-    }
-    let mut segments = Vec::new();
-    while at < end {
-        let rest = &text[at..end];
-        if rest.starts_with('.') {
-            let next = word(at + 1);
-            if next == at + 1 {
-                return None;
-            }
-            segments.push(Segment { name: Some(text[at + 1..next].to_owned()), range: at + 1..next });
-            at = next;
-        } else if let Some(quoted) = rest.strip_prefix("['") {
-            let length = quoted.find("']")?;
-            let range = at + 2..at + 2 + length;
-            segments.push(Segment { name: Some(text[range.clone()].to_owned()), range });
-            at += length + 4;
-        } else {
-            let inside = rest.strip_prefix('[')?;
-            let length = inside.find(']')?;
-            inside[..length].parse::<usize>().ok()?;
-            segments.push(Segment { name: None, range: at + 1..at + 1 + length });
-            at += length + 2;
-        }
-    }
-    let root = text[root_range.clone()].to_owned();
-    let is_guarded = false;
-    Some(Reference { root, segments, range: start..end, root_range, is_guarded, is_whole: true, is_call: false })
+/// Finds the segment of this name that begins at a byte: after a dot, or in brackets.
+fn part(text: &str, at: usize, name: &str) -> Option<Part> {
+    let rest = text.get(at..)?;
+    let open = rest.trim_start().chars().next().filter(|next| matches!(next, '.' | '['))?;
+    let lead =
+        rest.len() - rest.trim_start_matches(|next: char| next.is_whitespace() || ".[?'\"`".contains(next)).len();
+    let range = at + lead..at + lead + name.len();
+    let after = text.get(range.end..).filter(|_| text.get(range.clone()) == Some(name))?;
+    let end = match open {
+        '[' => range.end + after.find(']')? + 1,
+        _ => range.end + usize::from(after.starts_with('`')),
+    };
+    Some(Part { name: range, end })
 }
 
-/// The macros of CEL that bind a variable.
-const BINDING: [&str; 7] = ["all", "exists", "exists_one", "map", "filter", "existsOne", "transformList"];
+/// Returns whether a character may stand in the name of a step.
+pub(crate) fn is_name(next: char) -> bool {
+    next.is_ascii_alphanumeric() || next == '_' || next == '-'
+}
 
-fn of_tokens(text: &str, tokens: &[Token]) -> Vec<Reference> {
-    let word = |index: usize| tokens.get(index).map_or("", |token| &text[token.start..token.end]);
-    let kind = |index: usize| tokens.get(index).map(|token| token.kind);
-    let mut bound = BTreeSet::new();
-    for index in 0..tokens.len() {
-        let is_macro = kind(index) == Some(TokenKind::Dot) && BINDING.contains(&word(index + 1));
-        if is_macro && word(index + 2) == "(" && kind(index + 3) == Some(TokenKind::Name) && word(index + 4) == "," {
-            bound.insert(word(index + 3).to_owned());
-        }
+/// Returns an expression with the usual names of its roots, and with the edits of a dialect.
+pub(crate) fn rewrite(
+    text: &str,
+    reads: &[Read],
+    edit: impl Fn(&Read) -> Option<(Range<usize>, &'static str)>,
+) -> String {
+    let mut edits: Vec<(Range<usize>, &str)> = reads.iter().filter_map(&edit).collect();
+    let has_synonym = |read: &&Read| text.get(read.root.clone()) != Some(read.path.root());
+    edits.extend(reads.iter().filter(has_synonym).map(|read| (read.root.clone(), read.path.root())));
+    edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+    let mut written = text.to_owned();
+    for (range, new) in edits {
+        written.replace_range(range, new);
     }
-    let mut found = Vec::new();
-    let mut index = 0;
-    while index < tokens.len() {
-        let first = index;
-        index += 1;
-        let after_dot = first > 0 && kind(first - 1) == Some(TokenKind::Dot) && first > 1;
-        let is_root = kind(first) == Some(TokenKind::Name) && !after_dot;
-        // A name before ( is a function.
-        if !is_root || matches!(word(first), "true" | "false" | "null" | "in") || word(index) == "(" {
-            continue;
-        }
-        let token = &tokens[first];
-        let mut segments = Vec::new();
-        let mut is_guarded = first > 1 && word(first - 1) == "(" && word(first - 2) == "has";
-        let mut is_call = false;
-        let mut end = token.end;
-        loop {
-            let optional = usize::from(word(index + 1) == "?");
-            if kind(index) == Some(TokenKind::Dot) && kind(index + 1 + optional) == Some(TokenKind::Name) {
-                let name = &tokens[index + 1 + optional];
-                is_guarded |= optional == 1;
-                if word(index + 2 + optional) == "(" {
-                    is_call = true;
-                    is_guarded |= matches!(word(index + 1), "orValue" | "or" | "hasValue");
-                    break;
-                }
-                segments
-                    .push(Segment { name: Some(text[name.start..name.end].to_owned()), range: name.start..name.end });
-                end = name.end;
-                index += 2 + optional;
-            } else if word(index) == "[" && word(index + 2 + optional) == "]" {
-                let inside = &tokens[index + 1 + optional];
-                is_guarded |= optional == 1;
-                match inside.kind {
-                    TokenKind::Text => {
-                        let range = inside.start + 1..inside.end - 1;
-                        let name = Some(text[range.clone()].to_owned());
-                        segments.push(Segment { name, range });
-                    }
-                    TokenKind::Number => segments.push(Segment { name: None, range: inside.start..inside.end }),
-                    // A computed key: the rest of the path is unknown.
-                    _ => break,
-                }
-                end = tokens[index + 2 + optional].end;
-                index += 3 + optional;
-            } else {
-                break;
-            }
-        }
-        let root = word(first).to_owned();
-        if bound.contains(&root) {
-            continue;
-        }
-        let root_range = token.start..token.end;
-        let is_whole = first == 0 && index >= tokens.len();
-        found.push(Reference { root, segments, range: token.start..end, root_range, is_guarded, is_whole, is_call });
-    }
-    found
+    written
 }
 
 /// Finds the paths of a jq program that begin at its input, before its first pipe.
-pub(crate) fn scan_jq(text: &str) -> Vec<Reference> {
+pub(crate) fn reads_of_jq(text: &str) -> Vec<Read> {
     let mut found = Vec::new();
     let head = text.split('|').next().unwrap_or_default();
     for root in ["input", "steps", "vars"] {
@@ -236,22 +127,16 @@ pub(crate) fn scan_jq(text: &str) -> Vec<Reference> {
             if is_in_text || before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ']' | ')' | '.' | '$')) {
                 continue;
             }
-            let start = at + root.len() + 2;
-            let rest = &head[start..];
-            let end = start + rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            if end == start {
-                continue;
-            }
-            let is_guarded = text.contains('?') || text.contains("//");
-            let segments = vec![Segment { name: Some(head[start..end].to_owned()), range: start..end }];
-            found.push(Reference {
-                root: root.to_owned(),
-                segments,
+            let name = at + root.len() + 2;
+            let rest = &head[name..];
+            let end = name + rest.find(|c: char| !is_name(c) || c == '-').unwrap_or(rest.len());
+            let Some(path) = Path::parse(&head[at + 1..end]) else { continue };
+            found.push(Read {
+                path,
+                is_guarded: text.contains('?') || text.contains("//"),
                 range: at + 1..end,
-                root_range: at + 1..at + 1 + root.len(),
-                is_guarded,
-                is_whole: false,
-                is_call: false,
+                root: at + 1..name - 1,
+                parts: vec![Part { name: name..end, end }],
             });
         }
     }
@@ -262,42 +147,49 @@ pub(crate) fn scan_jq(text: &str) -> Vec<Reference> {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> Vec<String> {
-        let scan = scan(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
-        let show = |it: &Reference| {
-            let names = it.segments.iter().map(|segment| segment.name.clone().unwrap_or_else(|| "#".to_owned()));
-            let names = std::iter::once(it.root.clone()).chain(names).collect::<Vec<_>>().join(".");
-            if it.is_guarded { format!("{names}?") } else { names }
-        };
-        scan.references.iter().map(show).collect()
+    fn read(text: &str) -> Vec<Read> {
+        reads(text, &Expression::compile(text).unwrap())
     }
 
     #[test]
-    fn a_path_may_have_hyphens_and_cel_subtracts() {
-        assert_eq!(shown("steps.hash-payload.hash"), ["steps.hash-payload.hash"]);
-        assert_eq!(shown("steps['a b'][0].c"), ["steps.a b.#.c"]);
-        assert_eq!(shown("steps.hash-payload.hash == 1"), ["steps.hash", "payload.hash"]);
+    fn each_part_has_its_place() {
+        for (text, root, names) in [
+            ("steps.hash-payload.hash", "steps", vec!["hash-payload", "hash"]),
+            ("steps['a b'][0].c", "steps", vec!["a b", "0", "c"]),
+            ("size( inputs . xs ) > 0", "inputs", vec!["xs"]),
+            ("1 + step.a.?b.orValue(2)", "step", vec!["a", "b"]),
+            ("has(steps[ 'a' ].b)", "steps", vec!["a", "b"]),
+            ("loop.item.name == 1", "loop.item", vec!["name"]),
+            ("iter['index'].x", "iter['index']", vec!["x"]),
+            ("loop_item-1 > 0", "loop_item", vec![]),
+            ("'\u{e6}' == input.n", "input", vec!["n"]),
+            ("steps[\"a\\u0062\"].c == 1", "steps", vec![]),
+        ] {
+            let reads = read(text);
+            let shown: Vec<&str> = reads[0].parts.iter().map(|part| &text[part.name.clone()]).collect();
+            assert_eq!((&text[reads[0].root.clone()], shown), (root, names), "{text}");
+        }
+        let text = "steps.hash-payload.hash == 1";
+        let shown: Vec<&str> = read(text).iter().map(|read| &text[read.range.clone()]).collect();
+        assert_eq!(shown, ["steps.hash", "payload.hash"]);
     }
 
     #[test]
-    fn names_of_functions_fields_and_macros_are_no_references() {
-        assert_eq!(shown("size(input.xs) > 0 && has(steps.a.b)"), ["input.xs", "steps.a.b?"]);
-        assert_eq!(shown("input.xs.all(x, x.n > input.min)"), ["input.xs", "input.min"]);
-        assert_eq!(shown("steps.a.?b.orValue('x')"), ["steps.a.b?"]);
-        assert_eq!(shown("steps[input.name].x"), ["steps", "input.name"]);
-        assert_eq!(shown("'input.x' == \"steps.y\""), Vec::<String>::new());
-        assert_eq!(shown("input.s.startsWith('x')"), ["input.s"]);
-    }
-
-    #[test]
-    fn a_default_guards_what_stands_before_it() {
-        assert_eq!(shown("input.x-y ?? steps.a.b ?? 'none'"), ["input.x-y?", "steps.a.b?"]);
-        assert_eq!(scan("input.x ??").unwrap_err().message, "expected a value beside \"??\"");
+    fn other_names_are_written_in_one_way() {
+        for (text, written) in [
+            ("workflow_input.a", "input.a"),
+            ("inputs.count > 10 && step.a.b == loop_item.c", "input.count > 10 && steps.a.b == item.c"),
+            ("loop.item.name ?? iter.index", "item.name ?? index"),
+            ("'inputs.x' + input.inputs", "'inputs.x' + input.inputs"),
+            ("input.xs.all(step, step.ok)", "input.xs.all(step, step.ok)"),
+        ] {
+            assert_eq!(rewrite(text, &read(text), |_| None), written);
+        }
     }
 
     #[test]
     fn jq_reads_its_input_up_to_the_first_pipe() {
-        let names = |text| scan_jq(text).iter().map(|it| text[it.range.clone()].to_owned()).collect::<Vec<_>>();
+        let names = |text| reads_of_jq(text).iter().map(|it| text[it.range.clone()].to_owned()).collect::<Vec<_>>();
         assert_eq!(names("[.steps.fetch.body[] | .input.x]"), ["steps.fetch"]);
         assert_eq!(names(".input.a + .vars.b"), ["input.a", "vars.b"]);
         assert_eq!(names(".x.steps.a"), Vec::<String>::new());

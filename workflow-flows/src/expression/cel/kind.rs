@@ -19,6 +19,8 @@ pub enum ResultKind {
     Object,
     /// Null.
     Null,
+    /// The sum of two values of which neither is known: a number, a text or a list.
+    Sum,
 }
 
 impl ResultKind {
@@ -32,6 +34,19 @@ impl ResultKind {
             Value::String(_) => Self::Text,
             Value::Array(_) => Self::List,
             Value::Object(_) => Self::Object,
+        }
+    }
+
+    /// Returns the name of the kind, with its article, for messages that must not show values.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+            Self::Sum => "a number, a text or a list",
         }
     }
 }
@@ -55,7 +70,10 @@ fn kind(node: &Node) -> Option<ResultKind> {
         Form::Not(_) | Form::Logic { .. } | Form::Has { .. } => ResultKind::Boolean,
         Form::Negate(_) => ResultKind::Number,
         Form::Binary(operator, left, right) => match operator {
-            Binary::Add => kind(left).or_else(|| kind(right))?,
+            Binary::Add => {
+                let mut sides = [kind(left), kind(right)].into_iter().flatten();
+                sides.find(|side| *side != ResultKind::Sum).unwrap_or(ResultKind::Sum)
+            }
             Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Remainder => ResultKind::Number,
             _ => ResultKind::Boolean,
         },

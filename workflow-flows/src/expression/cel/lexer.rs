@@ -1,4 +1,5 @@
 use super::super::ExpressionError;
+use super::super::hint::foreign_operator;
 use super::super::scan::column;
 
 /// A token and the byte at which it begins.
@@ -23,9 +24,9 @@ pub(super) enum TokenKind {
     End,
 }
 
-const SYMBOLS: [&str; 27] = [
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[", "]",
-    "{", "}", "=", "&", "|",
+const SYMBOLS: [&str; 29] = [
+    "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(",
+    ")", "[", "]", "{", "}", "=", "&", "|",
 ];
 
 /// Splits a source into tokens. The last one is [`TokenKind::End`].
@@ -97,13 +98,13 @@ impl<'a> Lexer<'a> {
             return Ok(TokenKind::Name(rest.get(..end).unwrap_or("").to_owned()));
         }
         match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
-            Some(&"=") => Err(self.error(self.at, "`=` is no operator; `==` compares")),
-            Some(&"&") => Err(self.error(self.at, "`&` is no operator; `&&` means and")),
-            Some(&"|") => Err(self.error(self.at, "`|` is no operator; `||` means or")),
-            Some(symbol) => {
-                self.at += symbol.len();
-                Ok(TokenKind::Symbol(symbol))
-            }
+            Some(symbol) => match foreign_operator(symbol) {
+                Some(message) => Err(self.error(self.at, message)),
+                None => {
+                    self.at += symbol.len();
+                    Ok(TokenKind::Symbol(symbol))
+                }
+            },
             None => Err(self.error(self.at, format!("{first:?} cannot stand here"))),
         }
     }

@@ -1,4 +1,5 @@
 use super::super::ExpressionError;
+use super::super::hint::foreign_operator;
 use super::super::scan::column;
 use super::functions;
 use super::lexer::{Token, TokenKind, tokens};
@@ -77,15 +78,36 @@ impl Parser<'_> {
         if self.take(symbol) { Ok(()) } else { Err(self.unexpected(&format!("{symbol:?}"))) }
     }
 
+    /// Returns the error for a token that is not the wanted one.
     fn unexpected(&self, wanted: &str) -> ExpressionError {
-        let found = match self.kind() {
-            TokenKind::End => "the end".to_owned(),
-            TokenKind::Symbol(symbol) => format!("{symbol:?}"),
-            TokenKind::Name(name) | TokenKind::Quoted(name) => format!("{name:?}"),
-            TokenKind::Int(_) | TokenKind::Uint(_) | TokenKind::Double(_) => "a number".to_owned(),
-            TokenKind::Text(_) | TokenKind::Bytes(_) => "a text".to_owned(),
-        };
-        self.error(format!("expected {wanted}, found {found}"))
+        let previous = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        match (self.kind(), previous) {
+            (TokenKind::End, Some(previous)) => match self.unclosed() {
+                Some((open, start)) => {
+                    let message = format!("`{open}` is not closed");
+                    ExpressionError::Syntax { message, column: column(self.source, start) }
+                }
+                None => self.error(format!("expected {wanted} after {}", shown(&previous.kind))),
+            },
+            (TokenKind::Name(name), _) => {
+                let message = || format!("expected {wanted}, found {name:?}");
+                self.error(foreign_operator(name).unwrap_or_else(message))
+            }
+            (kind, _) => self.error(format!("expected {wanted}, found {}", shown(kind))),
+        }
+    }
+
+    /// Returns the last bracket that is not closed, and its byte.
+    fn unclosed(&self) -> Option<(&'static str, usize)> {
+        let mut open = Vec::new();
+        for token in &self.tokens {
+            match token.kind {
+                TokenKind::Symbol(symbol @ ("(" | "[" | "{")) => open.push((symbol, token.start)),
+                TokenKind::Symbol(")" | "]" | "}") => drop(open.pop()),
+                _ => {}
+            }
+        }
+        open.pop()
     }
 
     fn error(&self, message: impl Into<String>) -> ExpressionError {
@@ -295,6 +317,9 @@ impl Parser<'_> {
         if name == "in" || (RESERVED.contains(&name.as_str()) && !is_loop) {
             return Err(self.error(format!("{name:?} is a reserved word")));
         }
+        if let Some(message) = foreign_operator(&name) {
+            return Err(self.error(message));
+        }
         self.at += 1;
         let form = match name.as_str() {
             "true" => Form::Literal(CelValue::Bool(true)),
@@ -351,5 +376,15 @@ impl Parser<'_> {
             }
         }
         Ok(found)
+    }
+}
+
+fn shown(kind: &TokenKind) -> String {
+    match kind {
+        TokenKind::End => "the end".to_owned(),
+        TokenKind::Symbol(symbol) => format!("{symbol:?}"),
+        TokenKind::Name(name) | TokenKind::Quoted(name) => format!("{name:?}"),
+        TokenKind::Int(_) | TokenKind::Uint(_) | TokenKind::Double(_) => "a number".to_owned(),
+        TokenKind::Text(_) | TokenKind::Bytes(_) => "a text".to_owned(),
     }
 }

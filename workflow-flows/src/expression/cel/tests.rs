@@ -84,10 +84,16 @@ fn errors_name_types_and_columns_but_no_values() {
 #[test]
 fn syntax_errors_have_a_column_and_a_remedy() {
     for (source, text) in [
-        ("a &&", "expected a value, found the end (column 5)"),
+        ("a &&", "expected a value after \"&&\" (column 5)"),
+        ("size(a[0] &&", "`(` is not closed (column 5)"),
+        ("(a]", "expected \")\", found \"]\" (column 3)"),
         ("æ = 1", "'æ' cannot stand here (column 1)"),
-        ("a = 1", "`=` is no operator; `==` compares (column 3)"),
-        ("a & b", "`&` is no operator; `&&` means and (column 3)"),
+        ("a = 1", "`=` is not an operator; write `==` (column 3)"),
+        ("a !== 1", "`!==` is not an operator; write `!=` (column 3)"),
+        ("a & b", "`&` is not an operator; write `&&` (column 3)"),
+        ("a | b", "`|` is not an operator; write `||`, or use a jq step (column 3)"),
+        ("a and b", "`and` is not an operator; write `&&` (column 3)"),
+        ("!a && not b", "`not` is not an operator; write `!` (column 7)"),
         ("a.filter(x > 1)", "`filter` takes 2 arguments, not 1 (column 2)"),
         ("sise(a)", "there is no function `sise`; did you mean `size`? (column 1)"),
         ("a.startsWith()", "`startsWith` takes 1 arguments, not 0 (column 2)"),

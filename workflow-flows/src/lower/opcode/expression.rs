@@ -1,8 +1,10 @@
 //! Expressions of the dialect `opcode`, as the graph has them.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use crate::lower::reference::{Reference, scan};
+use crate::expression::Expression;
+use crate::lower::reference::{Read, reads, rewrite};
 
 /// Returns a text with `${{ }}` as a template. Other braces stand for themselves.
 pub(crate) fn text(text: &str) -> String {
@@ -21,7 +23,7 @@ pub(crate) fn text(text: &str) -> String {
             continue;
         }
         out.push_str("{{");
-        // What is not closed is reported by the reader of templates.
+        // An expression without `}}` is reported by the reader of templates.
         let end = rest.find("}}").map_or(rest.len(), |end| end + 2);
         out.push_str(&rest[..end]);
         rest = &rest[end..];
@@ -30,41 +32,31 @@ pub(crate) fn text(text: &str) -> String {
     out
 }
 
-/// Returns an expression with the roots of the graph: `steps.x.output.f` is `steps.x.f` there,
-/// except for the steps of `keeps` alone.
-pub(crate) fn expression(text: &str, keeps: &BTreeSet<String>) -> String {
-    let Ok(scan) = scan(text) else { return text.to_owned() };
-    let mut edits: Vec<(usize, usize, &str)> = Vec::new();
-    for reference in &scan.references {
-        edits.extend(edit(reference, keeps));
-    }
-    edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
-    let mut resolved = text.to_owned();
-    for (start, end, new) in edits {
-        resolved.replace_range(start..end, new);
-    }
-    resolved
-}
-
-fn edit(reference: &Reference, keeps: &BTreeSet<String>) -> Option<(usize, usize, &'static str)> {
-    let root = &reference.root_range;
-    match reference.root.as_str() {
-        "steps" if reference.name(1) == Some("output") => {
-            let id = reference.name(0)?;
-            let output = &reference.segments.get(1)?.range;
-            // The dot before the name goes with it.
-            (!keeps.contains(id)).then(|| (output.start - 1, output.end, ""))
+/// Returns the bytes of an expression to replace for the graph, and the new text: `steps.x.output.f`
+/// is `steps.x.f` there, except for the steps of `keeps`.
+pub(crate) fn edit(read: &Read, keeps: &BTreeSet<String>) -> Option<(Range<usize>, &'static str)> {
+    let root = read.root.clone();
+    match read.path.root() {
+        "steps" if read.name(1) == Some("output") => {
+            let output = read.end_of(0)?..read.end_of(1)?;
+            (!keeps.contains(read.name(0)?)).then_some((output, ""))
         }
-        "workflow" => match reference.name(0) {
-            Some("run_id") => Some((root.start, reference.segments.first()?.range.end, "run.id")),
-            _ => Some((root.start, root.end, "run")),
+        "workflow" => match read.name(0) {
+            Some("run_id") => Some((root.start..read.end_of(0)?, "run.id")),
+            _ => Some((root, "run")),
         },
-        "context" => match reference.name(0) {
-            Some("agent_id") => Some((root.start, reference.segments.first()?.range.end, "run.actor")),
-            _ => Some((root.start, root.end, "vars")),
+        "context" => match read.name(0) {
+            Some("agent_id") => Some((root.start..read.end_of(0)?, "run.actor")),
+            _ => Some((root, "vars")),
         },
         _ => None,
     }
+}
+
+/// Returns an expression of the graph with the results of all steps without `output`.
+pub(super) fn without_output(text: &str) -> String {
+    let Ok(expression) = Expression::compile(text) else { return text.to_owned() };
+    rewrite(text, &reads(text, &expression), |read| edit(read, &BTreeSet::new()))
 }
 
 #[cfg(test)]
@@ -81,10 +73,14 @@ mod tests {
     #[test]
     fn results_have_no_output_between() {
         let keeps = BTreeSet::from(["check".to_owned()]);
-        let resolved = |text| expression(text, &keeps);
+        let resolved = |text: &str| {
+            let reads = reads(text, &Expression::compile(text).unwrap());
+            rewrite(text, &reads, |read| edit(read, &keeps))
+        };
         assert_eq!(resolved("steps.a-b.output.body.c"), "steps.a-b.body.c");
         assert_eq!(resolved("steps.a.output"), "steps.a");
         assert_eq!(resolved("steps['a'].output.x == 1"), "steps['a'].x == 1");
+        assert_eq!(resolved("step.a['output'].x"), "steps.a.x");
         assert_eq!(resolved("steps.check.output.x"), "steps.check.output.x");
         assert_eq!(resolved("workflow.run_id"), "run.id");
         assert_eq!(resolved("context.intent == 'x'"), "vars.intent == 'x'");

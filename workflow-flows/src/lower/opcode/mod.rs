@@ -6,7 +6,7 @@ mod structure;
 
 use std::collections::BTreeMap;
 
-pub(crate) use expression::{expression, text};
+pub(crate) use expression::{edit, text};
 use serde_json::Value;
 
 use super::attempts::read_duration;

@@ -85,7 +85,7 @@ fn condition(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut St
     let part = Part::Choice("default".to_owned());
     let default = config.take("default").filter(|node| node.data != Data::Null);
     let default = default.and_then(|node| nested(lowering, node, part, &format!("{name}.default")));
-    config_end(lowering, config, &["expression", "branches", "default"]);
+    config.finish_in_place(lowering, &["expression", "branches", "default"]);
     let expression = expression?;
     step.output = Some(json!({ "branch": format!("{{{{string({expression})}}}}"), "output": "{{result}}" }));
     // No branch is no failure there.
@@ -122,7 +122,7 @@ fn repeat(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step,
     let body = config.require(lowering, "body", "[ .. ]");
     let around = format!("{name}.iter_{{index}}");
     let body = body.and_then(|node| nested(lowering, node, Part::Body, &around));
-    config_end(lowering, config, &["mode", "over", "condition", "body", "max_iter"]);
+    config.finish_in_place(lowering, &["mode", "over", "condition", "body", "max_iter"]);
     if let Some(Until::For(_) | Until::Jq(_)) = until {
         step.output = Some(json!({ "iterations": "{{size(result)}}", "results": "{{result.map(r, r.result)}}" }));
     }
@@ -156,7 +156,7 @@ fn parallel(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Ste
     let modes = [("all", ParallelMode::All), ("race", ParallelMode::Race), ("", ParallelMode::All)];
     let mode = config.take("mode").and_then(|node| lowering.choice(node, "mode", &modes)).unwrap_or_default();
     let node = config.require(lowering, "branches", "[ [ .. ], [ .. ] ]");
-    config_end(lowering, config, &["branches", "mode"]);
+    config.finish_in_place(lowering, &["branches", "mode"]);
     let node = node?;
     let Some(items) = node.items() else {
         lowering.wrong(node, "branches", "a list of lists of steps");
@@ -194,7 +194,7 @@ fn parallel(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Ste
 fn wait(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step) -> Option<Kind> {
     let duration = config.take("duration").filter(|node| node.text() != Some(""));
     let signal = config.take("signal").filter(|node| node.text() != Some(""));
-    config_end(lowering, config, &["duration", "signal"]);
+    config.finish_in_place(lowering, &["duration", "signal"]);
     match (duration, signal) {
         (Some(node), _) => {
             let duration = read_duration(lowering, node, "duration")?;
@@ -234,7 +234,8 @@ fn reasoning(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut St
             let expression = lowering.condition(&entry.value, "data_inject", Role::Plain);
             // A path that leads nowhere is shown as it stands.
             let text = entry.value.text().unwrap_or_default().replace(['\'', '\\'], "");
-            let value = expression.map(|expression| format!("{{{{{} ?? '{text}'}}}}", without_output(&expression)));
+            let value = expression
+                .map(|expression| format!("{{{{{} ?? '{text}'}}}}", super::expression::without_output(&expression)));
             value.map_or(Value::Null, Value::String)
         } else {
             lowering.template(&entry.value, "data_inject", Role::Plain)
@@ -247,7 +248,7 @@ fn reasoning(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut St
     let fallback = config.take("fallback").and_then(|node| lowering.text(node, "fallback"));
     let to = config.take("target_agent").and_then(|node| lowering.template_text(node, "target_agent", Role::Plain));
     let known = ["prompt_context", "options", "data_inject", "timeout", "fallback", "target_agent"];
-    config_end(lowering, config, &known);
+    config.finish_in_place(lowering, &known);
     let (fallback, to) = (fallback.filter(|it| !it.is_empty()), to.filter(|it| !it.is_empty()));
     let show = if show.is_empty() { Value::Null } else { Value::Object(show) };
     Some(Kind::Decision(Decision { prompt: prompt.unwrap_or_default(), options, show, to, fallback }))
@@ -256,13 +257,4 @@ fn reasoning(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut St
 fn reads_a_root(text: &str) -> bool {
     let roots = ["steps.", "steps[", "inputs.", "workflow.", "context.", "loop.", "iter."];
     roots.iter().any(|root| text.starts_with(root)) && crate::expression::Path::parse(text).is_some()
-}
-
-fn without_output(expression: &str) -> String {
-    super::expression(expression, &std::collections::BTreeSet::new())
-}
-
-/// Reports the unknown keys of a config.
-fn config_end(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, known: &[&str]) {
-    config.finish_in_place(lowering, known);
 }
