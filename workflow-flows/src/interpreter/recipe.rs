@@ -11,8 +11,7 @@ use crate::expression::Scope;
 use crate::graph::{Recipe, Step};
 use crate::{ErrorClass, FlowCode, FlowError, ModelCall, ToolError};
 
-/// Asks a model as one step. Its value is the answer, `{value, model, input_tokens, ..}` under
-/// `meta`, so the tokens are recorded.
+/// Asks a model as one step, whose value is the value of the answer.
 pub(super) async fn run_recipe(frame: &Frame<'_>, step: &Step, recipe: &Recipe) -> Result<Value> {
     // A named recipe has texts that this flow does not know, but these read `args` alone.
     let texts: Vec<Value> = [&recipe.system, &recipe.prompt].into_iter().flatten().map(|text| json!(text)).collect();
