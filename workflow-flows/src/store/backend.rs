@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use workflow_sdk::internal::redact;
 use workflow_sdk::{Timestamp, sqlx};
 
 use super::{FlowStoreError, FlowVersion};
@@ -74,7 +75,7 @@ impl Backend {
     }
 
     pub(super) async fn connect(url: &str) -> Result<Self, FlowStoreError> {
-        let unknown = || FlowStoreError::Url { url: url.split('@').next_back().unwrap_or_default().to_owned() };
+        let unknown = || FlowStoreError::Url { url: redact(url) };
         match url.split_once(':') {
             Some(("sqlite", ":memory:")) => Ok(Self::in_memory()),
             #[cfg(feature = "sqlite")]

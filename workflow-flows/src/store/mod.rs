@@ -183,3 +183,19 @@ impl fmt::Debug for FlowStore {
         f.debug_tuple("FlowStore").field(&self.0.kind()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::FlowStore;
+
+    #[tokio::test]
+    async fn the_error_of_a_url_shows_no_password() {
+        for url in ["mysql://ann:pass@db/app", "mysql://db/app?password=pass", "postgres://ann:pass@db:port/app"] {
+            let error = FlowStore::connect(url).await.unwrap_err().to_string();
+            assert!(
+                error.contains("is no URL of a database") && !error.contains("pass@") && !error.contains("=pass"),
+                "{error}"
+            );
+        }
+    }
+}
