@@ -190,20 +190,28 @@ async fn secrets_reach_tools_and_nothing_else() {
             assert_eq!(args["auth"], "Bearer t0ken");
             match args["fail"].as_bool() {
                 Some(true) => Err(ToolError::new(ErrorClass::Failed, "refused t0ken")),
+                None => panic!("no answer to {}", args["auth"]),
                 _ => Ok(json!({ "seen": args["auth"] })),
             }
         };
         runtime(calls).secrets(secrets).tool("bank", leaks).build()
     })
     .await;
-    let call =
-        |fail: bool| steps(json!([tool("pay", "bank", json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail }))]));
-    let (result, run) = finish(&env, call(false), json!(null)).await;
+    let call = |fail: Value| {
+        let args = json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail, "file": "secrets.txt" });
+        steps(json!([tool("pay", "bank", args)]))
+    };
+    let (result, run) = finish(&env, call(json!(false)), json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "seen": "Bearer [secret bank]" }));
     assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
-    let (result, run) = finish(&env, call(true), json!(null)).await;
-    assert_eq!(result.unwrap_err().message, "refused [secret bank]");
-    assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
+    for (fail, message) in
+        [(json!(true), "refused [secret bank]"), (json!(null), "no answer to \"Bearer [secret bank]\"")]
+    {
+        let run = begin(&env, call(fail), json!(null)).await;
+        let error = run.finish().await.unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+        assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
+    }
     let (result, _) = finish(&env, steps(json!([echo("e", json!("{{secrets.other}}"))])), json!(null)).await;
     assert!(result.unwrap_err().message.contains("no secret \"other\""));
 }

@@ -76,20 +76,6 @@ impl Mentions {
     pub(super) fn root(&self, name: &str) -> bool {
         self.words.contains(name)
     }
-
-    /// Returns the names that follow this root, such as those of secrets.
-    pub(super) fn names_of(template: &Value, root: &str, names: &mut BTreeSet<String>) {
-        match template {
-            Value::String(text) => {
-                for (at, found) in text.match_indices(root) {
-                    names.extend(step_name(&text[at + found.len()..]).map(ToOwned::to_owned));
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| Self::names_of(item, root, names)),
-            Value::Object(entries) => entries.values().for_each(|value| Self::names_of(value, root, names)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
 }
 
 fn is_name(c: char) -> bool {
