@@ -55,6 +55,11 @@ impl RunState {
         *armed
     }
 
+    /// Returns whether this generation has not come to the loop at which it begins.
+    pub(super) fn is_resuming(&self) -> bool {
+        lock(&self.turn).is_some()
+    }
+
     /// Takes the state of the loop at which this generation begins.
     pub(super) fn take_turn(&self) -> Option<Turn> {
         lock(&self.turn).take()

@@ -19,7 +19,9 @@ use crate::{FlowError, graph::RetryRule};
 
 /// Runs a step: its condition, its attempts, what follows a failure, and its undo.
 pub(super) async fn run_step(frame: Frame<'_>, step: &Step) -> Result<Outcome> {
+    // A loop that continues as new has begun already, whatever its condition gives now.
     if let Some(condition) = &step.when
+        && !frame.run.is_resuming()
         && !frame.decide(&step.id, "when", condition, None).await?
     {
         let skipped = Arc::new(Value::Null);
