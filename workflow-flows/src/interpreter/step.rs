@@ -77,9 +77,8 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
             Err(error) if ends_run(frame, &error) => return Err(error),
             Err(error) => match next_attempt(step, &error, attempt) {
                 Some(rule) => {
-                    let seed = (frame.ctx.run_id().to_string(), &step.id, attempt);
                     let scope = frame.ctx.scope(format!("{}.again", step.id));
-                    scope.sleep(retry::delay(rule, attempt, seed)).await?;
+                    scope.sleep(retry::delay(rule, attempt, frame.ctx.random())).await?;
                     attempt += 1;
                 }
                 None => return Err(error),

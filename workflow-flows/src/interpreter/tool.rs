@@ -12,7 +12,7 @@ use super::frame::Frame;
 use super::mentions::Mentions;
 use super::retry;
 use crate::expression::{Scope, Segment, Template};
-use crate::graph::{MissingPath, RetryRule, Step, ToolUse};
+use crate::graph::{MissingPath, Step, ToolUse};
 use crate::secrets::Seen;
 use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 
@@ -21,10 +21,9 @@ use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 pub(super) async fn run_tool(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Value> {
     let scope = &frame.scope(&Mentions::of(step.output.iter().chain([&call.args])));
     let attempt = || async move {
-        let number = frame.ctx.attempt();
         let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout };
         let called = call_tool(&Caller::of(frame), &place, call, scope).await;
-        let result = called.map_err(|error| after(step.retry.as_ref(), error, number))?;
+        let result = called.map_err(|error| after(frame, step, error))?;
         make_output(frame, step, result, scope).await
     };
     run_body(frame, step, attempt).await
@@ -62,12 +61,13 @@ pub(super) async fn make_output(frame: &Frame<'_>, step: &Step, result: Value, s
     }
 }
 
-/// Decides whether another attempt follows this failure of an attempt, counted from 1.
-pub(super) fn after(rule: Option<&RetryRule>, failure: Failed, attempt: u32) -> Error {
+/// Decides whether another attempt follows this failure. Call it in the body of a step only.
+pub(super) fn after(frame: &Frame<'_>, step: &Step, failure: Failed) -> Error {
     match failure {
         Failed::Step(error) => error,
         Failed::Tool(error, asked) => {
-            let again = retry::again(rule, error.class, asked, attempt);
+            let (attempt, random) = (frame.ctx.attempt(), frame.ctx.random());
+            let again = retry::again(step.retry.as_ref(), error.class, asked, attempt, random);
             error.again(again).into()
         }
     }
