@@ -312,7 +312,7 @@ async fn retries_follow_the_class_and_the_delays() {
         (with(tool("f", "flaky", json!({ "times": 2 })), rule(3, json!(["timeout"]))), ErrorClass::Unavailable),
         (with(tool("f", "fail", json!({ "class": "invalid" })), rule(3, json!([]))), ErrorClass::Invalid),
         (tool("f", "flaky", json!({ "times": 1 })), ErrorClass::Unavailable),
-        (tool("f", "missing", json!({})), ErrorClass::Invalid),
+        (tool("f", "missing", json!({})), ErrorClass::Unavailable),
     ] {
         let (result, run) = finish(&env, steps(json!([step])), json!(null)).await;
         assert_eq!(result.unwrap_err().class, class);

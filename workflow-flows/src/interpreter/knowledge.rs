@@ -25,7 +25,7 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
     };
     let Some(base) = frame.runtime().knowledge_base() else {
         let message = "this worker has no knowledge base; give it one with FlowRuntimeBuilder::knowledge_base";
-        let lacks = || async { Err(failed(&step.id, &ToolError::new(ErrorClass::Invalid, message))) };
+        let lacks = || async { Err(failed(&step.id, &ToolError::new(ErrorClass::Unavailable, message))) };
         return frame.record(&step.id, lacks).await;
     };
     let body = |tx: Tx| {

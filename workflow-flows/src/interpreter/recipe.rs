@@ -24,16 +24,17 @@ pub(super) async fn run_recipe(frame: &Frame<'_>, step: &Step, recipe: &Recipe) 
 }
 
 async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, scope: &Scope) -> Result<Value, Failed> {
-    let invalid = |message: String| Failed::of(&step.id, ToolError::new(ErrorClass::Invalid, message));
+    let failed = |class, message: String| Failed::of(&step.id, ToolError::new(class, message));
+    let lacks = |message| failed(ErrorClass::Unavailable, message);
     let Some(model) = frame.runtime().model() else {
-        return Err(invalid("this worker has no model; give it one with FlowRuntimeBuilder::model".to_owned()));
+        return Err(lacks("this worker has no model; give it one with FlowRuntimeBuilder::model".to_owned()));
     };
     let empty = Recipe::default();
     let named = match &recipe.name {
         None => &empty,
         Some(name) => match frame.runtime().recipe(name) {
             Some(named) => named,
-            None => return Err(invalid(format!("this worker has no recipe {name:?}; add it, or name another one"))),
+            None => return Err(lacks(format!("this worker has no recipe {name:?}; add it, or name another one"))),
         },
     };
     let args = frame.render(&step.id, "args", &recipe.args, scope).await?;
@@ -43,7 +44,7 @@ async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, scope: &Scope) -> 
         Some(text) => Some(frame.render_text(&step.id, "system", text, scope).await?),
     };
     let Some(prompt) = recipe.prompt.as_ref().or(named.prompt.as_ref()) else {
-        return Err(invalid("the recipe has no prompt".to_owned()));
+        return Err(failed(ErrorClass::Invalid, "the recipe has no prompt".to_owned()));
     };
     let mut call = ModelCall::new(frame.render_text(&step.id, "prompt", prompt, scope).await?);
     call.model = recipe.model.clone().or_else(|| named.model.clone());

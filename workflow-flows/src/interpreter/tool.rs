@@ -124,7 +124,7 @@ pub(super) async fn call_tool(
     let failed = |error| Failed::of(place.step, error);
     let Some(tool) = runtime.find_tool(&call.tool) else {
         let message = format!("this worker has no tool {:?}; register it, or name another one", call.tool);
-        return Err(failed(ToolError::new(ErrorClass::Invalid, message)));
+        return Err(failed(ToolError::new(ErrorClass::Unavailable, message)));
     };
     let seen = look_up(runtime, actor, &call.args).await.map_err(failed)?;
     let secrets: Map<String, Value> =
