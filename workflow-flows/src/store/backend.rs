@@ -105,7 +105,11 @@ impl Backend {
         let mut transaction = pool.begin().await?;
         // Two processes that create one table at once would both fail to find it.
         sqlx::query("SELECT pg_advisory_xact_lock(hashtext('workflow_flows'))").execute(&mut *transaction).await?;
-        sqlx::query(CREATE).execute(&mut *transaction).await?;
+        // A role that may not create tables is refused even if the table exists.
+        let exists = sqlx::query_scalar("SELECT to_regclass('workflow_flows') IS NOT NULL");
+        if !exists.fetch_one(&mut *transaction).await? {
+            sqlx::query(CREATE).execute(&mut *transaction).await?;
+        }
         transaction.commit().await?;
         Ok(Self::Postgres(pool))
     }
