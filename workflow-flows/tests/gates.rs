@@ -6,13 +6,15 @@ mod common;
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use common::{begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
 use workflow_flows::graph::Recipe;
 use workflow_flows::{
-    ErrorClass, FixedSecrets, FlowCode, FlowStore, ModelAnswer, Policy, ScriptedModel, ToolCall, ToolError,
+    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KnowledgeBase, ModelAnswer, Policy, ScriptedModel,
+    ToolCall, ToolError,
 };
-use workflow_sdk::{RunStatus, SignalOutcome};
+use workflow_sdk::{RunStatus, SignalOutcome, Tx};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -234,6 +236,31 @@ async fn a_recipe_asks_the_model_and_checks_its_answer() {
     let error = finish(&env, ask("sum"), json!("long")).await.0.unwrap_err();
     assert_eq!((error.code, error.message.contains("/: 1 is not an object")), (FlowCode::Answer, true));
     assert!(finish(&env, ask("other"), json!(1)).await.0.unwrap_err().message.contains("no recipe \"other\""));
+}
+
+/// Refuses each document.
+struct Full(common::Calls);
+
+#[async_trait]
+impl KnowledgeBase for Full {
+    async fn write(&self, _tx: Tx, document: &KbDocument) -> Result<Value, ToolError> {
+        self.0.count(&document.title);
+        Err(ToolError::new(ErrorClass::Unavailable, "the base is full"))
+    }
+}
+
+#[tokio::test]
+async fn a_write_to_a_knowledge_base_has_the_attempts_of_its_step() {
+    let (env, calls) = env_with(|calls| runtime(calls).knowledge_base(Full(calls.clone())).build()).await;
+    let write = step("w", json!({ "kb": { "base": "notes", "title": "of {{input}}", "text": "" } }));
+    let retry = json!({ "attempts": 3, "backoff": { "constant": { "delay": 60_000 } } });
+    let (result, _) = finish(&env, steps(json!([with(write.clone(), json!({ "retry": retry }))])), json!("ann")).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.step.as_str(), error.class, calls.of("of ann")), ("w", ErrorClass::Unavailable, 3));
+
+    let (env, _) = env_with(|calls| runtime(calls).build()).await;
+    let error = finish(&env, steps(json!([write])), json!("ann")).await.0.unwrap_err();
+    assert!(error.message.contains("this worker has no knowledge base"), "{error}");
 }
 
 #[tokio::test]
