@@ -79,7 +79,7 @@ impl FlowCode {
 #[error("{}: step {step:?}: {message}", code.as_str())]
 #[non_exhaustive]
 pub struct FlowError {
-    /// The cause in words.
+    /// The code of the failure.
     pub code: FlowCode,
     /// The kind of the failure, which decides about a further attempt.
     pub class: ErrorClass,

@@ -50,7 +50,7 @@ impl ModelCall {
     }
 }
 
-/// The answer of a [`Model`], as a step records it.
+/// The answer of a [`Model`]. A step records its value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelAnswer {

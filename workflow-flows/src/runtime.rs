@@ -209,8 +209,8 @@ impl FlowRuntimeBuilder {
         self
     }
 
-    /// Sets the client with which a flow pauses or cancels its run at its timeout, and sets the
-    /// limits of steps that nothing else has set. Default: none; then such a timeout fails the run.
+    /// Sets the client with which a flow pauses or cancels its run at its timeout. Default: none;
+    /// then such a timeout fails the run.
     pub fn client(mut self, client: Client) -> Self {
         self.0.client = Some(client);
         self

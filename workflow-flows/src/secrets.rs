@@ -1,3 +1,4 @@
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -9,7 +10,8 @@ use crate::ToolError;
 /// Gives the values behind `{{secrets.name}}`.
 ///
 /// Such a template may stand in the arguments of tools only. Its value is looked up before each
-/// attempt, is never recorded, and is taken out of results and errors.
+/// attempt, is never recorded, and is taken out of results, errors and the messages of panics, as
+/// far as it stands there as it is: an encoded value is not recognized.
 #[async_trait]
 pub trait Secrets: Send + Sync + 'static {
     /// Returns the value of a secret for this account, or `None` if there is none.
@@ -62,8 +64,11 @@ pub(crate) struct Seen(pub(crate) BTreeMap<String, String>);
 impl Seen {
     /// Takes the values out of a text.
     pub(crate) fn redact_text(&self, text: &str) -> String {
-        let values = self.0.iter().filter(|(_, value)| !value.is_empty());
-        values.fold(text.to_owned(), |text, (name, value)| text.replace(value.as_str(), &format!("[secret {name}]")))
+        let mut values: Vec<_> = self.0.iter().filter(|(_, value)| !value.is_empty()).collect();
+        // A value may be a part of another one.
+        values.sort_by_key(|(_, value)| Reverse(value.len()));
+        let redact = |text: String, (name, value): (&String, &String)| text.replace(value, &format!("[secret {name}]"));
+        values.into_iter().fold(text.to_owned(), redact)
     }
 
     /// Takes the values out of each text inside a value.
@@ -96,5 +101,11 @@ mod tests {
             "a": ["x [secret key] y", 1], "[secret key]": { "b": "[secret key][secret key]" }
         });
         assert_eq!(seen.redact(value), redacted);
+    }
+
+    #[test]
+    fn a_secret_that_is_a_part_of_another_one_leaves_no_rest() {
+        let seen = Seen([("a".to_owned(), "t0ken".to_owned()), ("b".to_owned(), "t0ken-of-bob".to_owned())].into());
+        assert_eq!(seen.redact_text("t0ken-of-bob, t0ken"), "[secret b], [secret a]");
     }
 }

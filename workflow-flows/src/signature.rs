@@ -1,11 +1,9 @@
 //! Signatures of webhooks, ours and those of others.
 //!
 //! A webhook that this project sends carries the three headers of the convention "Standard
-//! Webhooks":
-//! `webhook-id`, `webhook-timestamp` (seconds since 1970) and `webhook-signature`, which is `v1,`
-//! and
-//! the HMAC-SHA256 of `id.timestamp.body` in Base64. A receiver that keeps ids for as long as its
-//! tolerance refuses replays.
+//! Webhooks": `webhook-id`, `webhook-timestamp` (seconds since 1970) and `webhook-signature`, which
+//! is `v1,` and the HMAC-SHA256 of `id.timestamp.body` in Base64. A receiver that keeps ids for as
+//! long as its tolerance refuses replays.
 //!
 //! Everything here is pure: the caller gives the time. Comparisons take constant time.
 
@@ -96,9 +94,8 @@ impl Webhook<'_> {
 }
 
 /// Checks the signature of a body alone, in hexadecimal with an optional `sha256=`, as many
-/// services
-/// send it (`X-Hub-Signature-256`). It has no time, so a webhook can be replayed: give the start a
-/// key from the body.
+/// services send it (`X-Hub-Signature-256`). It has no time, so a webhook can be replayed: give the
+/// start a key from the body.
 ///
 /// ```
 /// use workflow_flows::signature::verify_body;

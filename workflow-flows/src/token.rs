@@ -1,9 +1,8 @@
 //! Tokens that decide one gate: for links in mails and messages.
 //!
 //! A token names a run, a step and a visit, and carries an HMAC of the three. It needs no table, is
-//! good for this gate alone, and says nothing about the rights of its bearer elsewhere. That a
-//! gate is
-//! decided once, and not after its end, is the engine's: it accepts one decision.
+//! good for this gate alone, and says nothing about the rights of its bearer elsewhere. The engine
+//! accepts one decision for each gate, and none after its end.
 
 use std::fmt;
 

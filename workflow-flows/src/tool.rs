@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +14,8 @@ pub enum ErrorClass {
     Invalid,
     /// The other side asks to wait.
     RateLimited,
-    /// The other side is there and cannot serve now.
+    /// The other side is there and cannot serve now, or this worker lacks what the step needs, which
+    /// another worker may have.
     Unavailable,
     /// The call took longer than it may.
     Timeout,
@@ -43,8 +45,8 @@ impl ToolError {
     }
 }
 
-/// One call of a [`Tool`]: one attempt of one step.
-#[derive(Debug, Clone)]
+/// One call of a [`Tool`]: one attempt of one step. Its `Debug` output shows no arguments.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolCall {
     /// The arguments, rendered. A secret stands in them as its value.
@@ -62,6 +64,13 @@ impl ToolCall {
     #[must_use]
     pub fn new(args: Value, actor: impl Into<String>, idempotency_key: impl Into<String>) -> Self {
         Self { args, actor: actor.into(), idempotency_key: idempotency_key.into(), timeout: None }
+    }
+}
+
+/// Leaves the arguments out: secrets stand in them.
+impl fmt::Debug for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCall").field("idempotency_key", &self.idempotency_key).finish_non_exhaustive()
     }
 }
 

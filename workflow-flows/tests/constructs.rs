@@ -176,12 +176,15 @@ async fn loops_by_condition_take_turns_up_to_their_bound() {
 async fn a_long_loop_continues_as_new_with_its_state() {
     let flow = steps(json!([
         step("zero", json!({ "set": { "n": 0 } })),
-        step(
-            "long",
-            json!({ "loop": {
-            "until": { "until": "result.n == 1500" }, "max": 2000, "concurrency": 1,
-            "body": { "do": [step("up", json!({ "set": { "n": "{{vars.n + 1}}" } }))] },
-        } })
+        with(
+            step(
+                "long",
+                json!({ "loop": {
+                "until": { "until": "result.n == 1500" }, "max": 2000, "concurrency": 1,
+                "body": { "do": [step("up", json!({ "set": { "n": "{{vars.n + 1}}" } }))] },
+            } })
+            ),
+            json!({ "when": "vars.n == 0" }),
         ),
         echo("end", json!({ "n": "{{steps.long.n}}", "zero": "{{steps.zero.n}}" })),
     ]));
@@ -309,7 +312,7 @@ async fn retries_follow_the_class_and_the_delays() {
         (with(tool("f", "flaky", json!({ "times": 2 })), rule(3, json!(["timeout"]))), ErrorClass::Unavailable),
         (with(tool("f", "fail", json!({ "class": "invalid" })), rule(3, json!([]))), ErrorClass::Invalid),
         (tool("f", "flaky", json!({ "times": 1 })), ErrorClass::Unavailable),
-        (tool("f", "missing", json!({})), ErrorClass::Invalid),
+        (tool("f", "missing", json!({})), ErrorClass::Unavailable),
     ] {
         let (result, run) = finish(&env, steps(json!([step])), json!(null)).await;
         assert_eq!(result.unwrap_err().class, class);

@@ -6,13 +6,15 @@ mod common;
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use common::{begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
 use workflow_flows::graph::Recipe;
 use workflow_flows::{
-    ErrorClass, FixedSecrets, FlowCode, FlowStore, ModelAnswer, Policy, ScriptedModel, ToolCall, ToolError,
+    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KnowledgeBase, ModelAnswer, Policy, ScriptedModel,
+    ToolCall, ToolError,
 };
-use workflow_sdk::{RunStatus, SignalOutcome};
+use workflow_sdk::{RunStatus, SignalOutcome, Tx};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -190,20 +192,28 @@ async fn secrets_reach_tools_and_nothing_else() {
             assert_eq!(args["auth"], "Bearer t0ken");
             match args["fail"].as_bool() {
                 Some(true) => Err(ToolError::new(ErrorClass::Failed, "refused t0ken")),
+                None => panic!("no answer to {}", args["auth"]),
                 _ => Ok(json!({ "seen": args["auth"] })),
             }
         };
         runtime(calls).secrets(secrets).tool("bank", leaks).build()
     })
     .await;
-    let call =
-        |fail: bool| steps(json!([tool("pay", "bank", json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail }))]));
-    let (result, run) = finish(&env, call(false), json!(null)).await;
+    let call = |fail: Value| {
+        let args = json!({ "auth": "Bearer {{secrets.bank}}", "fail": fail, "file": "secrets.txt" });
+        steps(json!([tool("pay", "bank", args)]))
+    };
+    let (result, run) = finish(&env, call(json!(false)), json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "seen": "Bearer [secret bank]" }));
     assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
-    let (result, run) = finish(&env, call(true), json!(null)).await;
-    assert_eq!(result.unwrap_err().message, "refused [secret bank]");
-    assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
+    for (fail, message) in
+        [(json!(true), "refused [secret bank]"), (json!(null), "no answer to \"Bearer [secret bank]\"")]
+    {
+        let run = begin(&env, call(fail), json!(null)).await;
+        let error = run.finish().await.unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+        assert!(!run.export().await.unwrap().to_json().contains("t0ken"));
+    }
     let (result, _) = finish(&env, steps(json!([echo("e", json!("{{secrets.other}}"))])), json!(null)).await;
     assert!(result.unwrap_err().message.contains("no secret \"other\""));
 }
@@ -226,6 +236,31 @@ async fn a_recipe_asks_the_model_and_checks_its_answer() {
     let error = finish(&env, ask("sum"), json!("long")).await.0.unwrap_err();
     assert_eq!((error.code, error.message.contains("/: 1 is not an object")), (FlowCode::Answer, true));
     assert!(finish(&env, ask("other"), json!(1)).await.0.unwrap_err().message.contains("no recipe \"other\""));
+}
+
+/// Refuses each document.
+struct Full(common::Calls);
+
+#[async_trait]
+impl KnowledgeBase for Full {
+    async fn write(&self, _tx: Tx, document: &KbDocument) -> Result<Value, ToolError> {
+        self.0.count(&document.title);
+        Err(ToolError::new(ErrorClass::Unavailable, "the base is full"))
+    }
+}
+
+#[tokio::test]
+async fn a_write_to_a_knowledge_base_has_the_attempts_of_its_step() {
+    let (env, calls) = env_with(|calls| runtime(calls).knowledge_base(Full(calls.clone())).build()).await;
+    let write = step("w", json!({ "kb": { "base": "notes", "title": "of {{input}}", "text": "" } }));
+    let retry = json!({ "attempts": 3, "backoff": { "constant": { "delay": 60_000 } } });
+    let (result, _) = finish(&env, steps(json!([with(write.clone(), json!({ "retry": retry }))])), json!("ann")).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.step.as_str(), error.class, calls.of("of ann")), ("w", ErrorClass::Unavailable, 3));
+
+    let (env, _) = env_with(|calls| runtime(calls).build()).await;
+    let error = finish(&env, steps(json!([write])), json!("ann")).await.0.unwrap_err();
+    assert!(error.message.contains("this worker has no knowledge base"), "{error}");
 }
 
 #[tokio::test]

@@ -109,12 +109,13 @@ pub use workflow_engine::store::{
     CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, DeletedRun, PauseOutcome, ResumeOutcome,
 };
 
-/// Items for the worker and the test kit. Internal: exempt from semantic versioning.
+/// Items for the other crates of this project. Internal: exempt from semantic versioning.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::client::{call_waiting_seats, emit, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
     pub use crate::schedule::{DeclaredSchedule, ScheduleInput, ScheduledInput};
+    pub use workflow_engine::store::redact;
 }
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.

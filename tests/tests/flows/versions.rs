@@ -39,13 +39,20 @@ pub async fn a_deploy_adds_a_version_for_each_new_body(db: Live) {
     let taken = flows.deploy(&says("d"), "bob", Some("1.4.0")).await.unwrap_err();
     assert!(matches!(taken, FlowStoreError::VersionTaken { .. }) && taken.to_string().starts_with("F310"), "{taken}");
 
+    let named = flows.deploy(&says("e"), "bob", Some("7")).await.unwrap();
+    assert_eq!(named.version.number, 5);
+    for (text, version) in [("f", "6"), ("g", "8")] {
+        let deployed = flows.deploy(&says(text), "ann", None).await.unwrap();
+        assert_eq!(deployed.version.version, version, "7 is the name of another version");
+    }
+
     let again = store(&db).await;
     let versions: Vec<String> = again.versions("test").await.unwrap().into_iter().map(|found| found.version).collect();
-    assert_eq!(versions, ["1.4.0", "3", "2", "1"]);
+    assert_eq!(versions, ["8", "6", "7", "1.4.0", "3", "2", "1"]);
     let found = again.find("test", Some("2")).await.unwrap().unwrap();
     assert_eq!((found.definition, found.created_by.as_str()), (says("b"), "ann"));
     assert_eq!(again.list().await.unwrap().len(), 1);
-    assert_eq!(again.list().await.unwrap()[0].version, "1.4.0");
+    assert_eq!(again.list().await.unwrap()[0].version, "8");
 }
 
 pub async fn deploys_at_once_give_each_body_a_version(db: Live) {

@@ -1,6 +1,7 @@
 //! The PostgreSQL roles of `docs/guide/security.md`: the owner of the schema, the role of workers
 //! and clients, and a role that only reads.
 
+use workflow_flows::FlowStore;
 use workflow_sdk::operate::{Action, BulkAction, ListAudit, ListFailures, ListStats, Order, StartBulk};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
@@ -14,7 +15,8 @@ const GUIDE: &str = include_str!("../../../docs/guide/security.md");
 /// Returns the guide's SQL block that starts with the comment `begin`, changed to use `schema` and
 /// roles with its name.
 fn sql(begin: &str, schema: &str) -> String {
-    let block = GUIDE.split("```sql\n").find(|block| block.starts_with(begin)).expect("the guide has this block");
+    let mut blocks = GUIDE.split("```sql\n").map(str::trim_start);
+    let block = blocks.find(|block| block.starts_with(begin)).expect("the guide has this block");
     let block = block.split("```").next().expect("a block ends");
     let block =
         block.replace("SCHEMA workflow", &format!("SCHEMA {schema}")).replace("workflow.", &format!("{schema}."));
@@ -63,6 +65,25 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     let owner = connect(schema, "owner").await.expect("the owner migrates");
     owner.store().close().await;
     raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner", schema))).await;
+
+    let flows_url = |role| {
+        let url = url_of(&format!("{schema}_{role}"));
+        let separator = if url.contains('?') { '&' } else { '?' };
+        format!("{url}{separator}options[search_path]={schema}")
+    };
+    assert!(FlowStore::connect(&flows_url("runtime")).await.is_err(), "the runtime role cannot create the table");
+    drop(FlowStore::connect(&flows_url("owner")).await.expect("the owner creates the table of flows"));
+    raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner, with", schema))).await;
+    let flows = FlowStore::connect(&flows_url("runtime")).await.expect("the table exists");
+    let greet = serde_json::json!({
+        "language": 1, "name": "greet", "input": true, "timeout": 60_000, "on_timeout": "fail", "body": { "do": [] },
+    });
+    let greet = serde_json::from_value(greet).expect("a flow");
+    flows.deploy(&greet, "ann", None).await.expect("the runtime role deploys");
+    let flows = FlowStore::connect(&flows_url("reader")).await.expect("a reader needs no right to write");
+    assert_eq!(flows.list().await.unwrap().len(), 1);
+    assert!(flows.deploy(&greet, "ann", Some("2")).await.is_err(), "a reader does not deploy");
+    drop(flows);
 
     let client = connect(schema, "runtime").await.expect("the schema is up to date");
     let probe = Probe::new();
@@ -129,6 +150,8 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
         ("runtime", "DELETE FROM {schema}.workflow_lanes"),
         ("runtime", "DELETE FROM {schema}.workflow_audit"),
         ("runtime", "DELETE FROM {schema}.workflow_bulk"),
+        ("runtime", "DELETE FROM {schema}.workflow_flows"),
+        ("runtime", "UPDATE {schema}.workflow_flows SET body = '{}'"),
         ("runtime", "UPDATE {schema}.workflow_audit SET actor = 'eve'"),
         ("runtime", "INSERT INTO {schema}.workflow_schema VALUES (99)"),
         ("runtime", "UPDATE {schema}.workflow_schema SET version = 99"),

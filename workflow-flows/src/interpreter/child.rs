@@ -1,7 +1,7 @@
 //! Flows and Rust workflows as children.
 
 use serde_json::Value;
-use workflow_sdk::{Child, Result};
+use workflow_sdk::{Child, Error, Result};
 
 use super::evaluation::prepared_key;
 use super::frame::Frame;
@@ -9,7 +9,7 @@ use super::mentions::Mentions;
 use super::start::FlowStart;
 use crate::client::{FLOW_TAG, deadline_of};
 use crate::graph::{FlowCall, Step};
-use crate::{ErrorClass, FlowCode, FlowError, ToolError, flow};
+use crate::{ErrorClass, FlowCode, FlowError, flow};
 
 pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<Value> {
     let scope = frame.ctx.scope(&step.id);
@@ -51,19 +51,17 @@ async fn follow(call: &FlowCall, child: Child<'_, Value>) -> Result<Value> {
 async fn find(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<FlowStart> {
     let scope = &frame.scope(&Mentions::of([&call.args]));
     let actor = &frame.run.start.actor;
-    let refused = |class, message: String| {
-        FlowError::of_tool(&step.id, &ToolError::new(class, message)).again(crate::failure::Again::Never)
-    };
+    let failed = |class, message: String| Error::from(FlowError::new(FlowCode::Tool, class, &step.id, message));
     let body = || async move {
         let Some(flows) = frame.runtime().flows() else {
             let message = "this worker knows no flows by name; give it a store with FlowRuntimeBuilder::flows";
-            return Err(refused(ErrorClass::Invalid, message.to_owned()).into());
+            return Err(failed(ErrorClass::Unavailable, message.to_owned()));
         };
         let found = flows.find(&call.name, call.version.as_deref()).await;
-        let Some(found) = found.map_err(|error| refused(ErrorClass::Unavailable, error.to_string()))? else {
+        let Some(found) = found.map_err(|error| failed(ErrorClass::Unavailable, error.to_string()))? else {
             let version = call.version.as_ref().map(|version| format!(" version {version:?}")).unwrap_or_default();
             let message = format!("there is no flow {:?}{version}; deploy it first", call.name);
-            return Err(FlowError::new(FlowCode::Tool, ErrorClass::Invalid, &step.id, message).into());
+            return Err(failed(ErrorClass::Invalid, message));
         };
         let input = frame.render(&step.id, "args", &call.args, scope).await?;
         Ok(found.into_start().actor(actor).input(input))

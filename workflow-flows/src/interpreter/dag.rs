@@ -15,6 +15,7 @@ use crate::{ErrorClass, FlowCode, FlowError};
 /// Runs the steps of a `dag`. The first failure ends it and drops the steps that run.
 pub(super) async fn run_dag(frame: Frame<'_>, steps: &[Step], concurrency: Option<usize>) -> Result<Arc<Value>> {
     let most = concurrency.unwrap_or(usize::MAX).max(1);
+    let needed: BTreeSet<&str> = steps.iter().flat_map(|step| &step.needs).map(String::as_str).collect();
     let (mut begun, mut ended) = (vec![false; steps.len()], BTreeSet::new());
     let mut results = Map::new();
     let mut running = FuturesUnordered::new();
@@ -28,15 +29,15 @@ pub(super) async fn run_dag(frame: Frame<'_>, steps: &[Step], concurrency: Optio
             }
         }
         let Some((number, outcome)) = running.next().await else { break };
-        let step = &steps[number];
-        results.insert(step.id.clone(), Value::clone(&outcome?.value));
-        ended.insert(step.id.as_str());
+        let (id, value) = (steps[number].id.as_str(), outcome?.value);
+        if !needed.contains(id) {
+            results.insert(id.to_owned(), Value::clone(&value));
+        }
+        ended.insert(id);
     }
     if let Some(stuck) = begun.iter().position(|begun| !begun) {
         let message = "the steps that it needs never end; a check would have refused this flow";
         return Err(FlowError::new(FlowCode::Tool, ErrorClass::Invalid, &steps[stuck].id, message).into());
     }
-    let needed: BTreeSet<&str> = steps.iter().flat_map(|step| &step.needs).map(String::as_str).collect();
-    results.retain(|id, _| !needed.contains(id.as_str()));
     Ok(Arc::new(Value::Object(results)))
 }

@@ -7,7 +7,7 @@ use workflow_sdk::{Error, Result, Retry};
 
 use super::frame::Frame;
 use super::mentions::Mentions;
-use crate::expression::{ExpressionError, Scope};
+use crate::expression::{ExpressionError, Scope, type_name};
 use crate::{ErrorClass, FlowCode, FlowError};
 
 /// Turns the failure of an expression into that of its step.
@@ -55,7 +55,7 @@ impl Frame<'_> {
         match evaluated.map_err(|error| failed(step, what, &error))? {
             Value::Bool(holds) => Ok(holds),
             other => {
-                let message = format!("{what} is {}; it must be true or false: compare it", type_of(&other));
+                let message = format!("{what} is {}; it must be true or false: compare it", type_name(&other));
                 Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, step, message).into())
             }
         }
@@ -103,16 +103,5 @@ pub(super) fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-pub(super) fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }

@@ -15,6 +15,7 @@ use crate::graph::{Flow, Step};
 
 /// The things that all steps of one run share.
 pub(super) struct RunState {
+    /// Without its input.
     pub(super) start: FlowStart,
     input: Arc<Value>,
     run: Arc<Value>,
@@ -34,7 +35,7 @@ impl RunState {
         });
         let vars = resume.as_ref().map_or_else(|| json!({}), |resume| resume.vars.clone());
         let state = Self {
-            input: Arc::new(start.input.clone()),
+            input: Arc::new(start.input.take()),
             run: Arc::new(run),
             vars: Mutex::new(Arc::new(vars)),
             armed: Mutex::new(0),
@@ -53,6 +54,11 @@ impl RunState {
         let mut armed = lock(&self.armed);
         *armed += 1;
         *armed
+    }
+
+    /// Returns whether this generation has not come to the loop at which it begins.
+    pub(super) fn is_resuming(&self) -> bool {
+        lock(&self.turn).is_some()
     }
 
     /// Takes the state of the loop at which this generation begins.
@@ -212,7 +218,8 @@ impl<'a> Frame<'a> {
         let steps = lock(&self.results.own).iter().map(|(id, value)| (id.clone(), Value::clone(value))).collect();
         let vars = Value::clone(&lock(&self.run.vars));
         let resume = Resume { steps, vars, at, turn: Some(turn) };
-        Some(FlowStart { resume: Some(Box::new(resume)), ..self.run.start.clone() })
+        let input = Value::clone(&self.run.input);
+        Some(FlowStart { input, resume: Some(Box::new(resume)), ..self.run.start.clone() })
     }
 }
 

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use workflow_sdk::{Result, Tx};
+use workflow_sdk::{Error, Result, Retry, Tx};
 
 use super::evaluation::{as_text, prepared_key};
 use super::frame::Frame;
-use super::retry;
-use super::tool::{Failed, after};
 use crate::graph::{KbWrite, Step};
-use crate::{ErrorClass, KbDocument, ToolError};
+use crate::{ErrorClass, FlowError, KbDocument, ToolError};
 
 /// Writes a document in the transaction of the step's record. The templates are rendered by a step
 /// before it, because the transaction is the only writer of SQLite meanwhile.
@@ -27,24 +25,17 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
     };
     let Some(base) = frame.runtime().knowledge_base() else {
         let message = "this worker has no knowledge base; give it one with FlowRuntimeBuilder::knowledge_base";
-        let refused = ToolError::new(ErrorClass::Invalid, message);
-        return frame
-            .record(&step.id, || {
-                let refused = Failed::of(&step.id, refused.clone());
-                async move { Err(after(None, refused, 1)) }
-            })
-            .await;
+        let lacks = || async { Err(failed(&step.id, &ToolError::new(ErrorClass::Unavailable, message))) };
+        return frame.record(&step.id, lacks).await;
     };
     let body = |tx: Tx| {
         let base = Arc::clone(base);
-        async move {
-            let written = base.write(tx, document).await;
-            written.map_err(|error| after(step.retry.as_ref(), Failed::of(&step.id, error), frame.ctx.attempt()))
-        }
+        async move { base.write(tx, document).await.map_err(|error| failed(&step.id, &error)) }
     };
-    let mut transaction = frame.ctx.transaction(&step.id, body).retry(retry::policy(step.retry.as_ref()));
-    if let Some(timeout) = step.timeout {
-        transaction = transaction.timeout(timeout);
-    }
-    transaction.await
+    // The step around it makes further attempts, and limits their time.
+    frame.ctx.transaction(&step.id, body).retry(Retry::none()).await
+}
+
+fn failed(step: &str, error: &ToolError) -> Error {
+    FlowError::of_tool(step, error).into()
 }

@@ -30,6 +30,19 @@ impl Mentions {
         mentions
     }
 
+    /// Returns what a jq program mentions. Its input is the whole scope, so a program such as
+    /// `to_entries` reads all results. One that begins with a path reads what the path names.
+    pub(super) fn of_jq(program: &str) -> Self {
+        let mut mentions = Self::of_source(program);
+        let (path, rest) = program.split_once('|').unwrap_or((program, ""));
+        let path = path.trim().replace("[]", "");
+        let is_path = path.starts_with('.')
+            && path.split('.').skip(1).all(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+            && path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '?'));
+        mentions.all |= !is_path || rest.starts_with('=');
+        mentions
+    }
+
     pub(super) fn add(&mut self, template: &Value) {
         match template {
             Value::String(text) => self.add_text(text),
@@ -48,7 +61,7 @@ impl Mentions {
             for word in name.split('-') {
                 self.words.insert(word.to_owned());
             }
-            if name.split('-').any(|word| word == "steps") {
+            if name.split('-').any(|word| matches!(word, "steps" | "step")) {
                 rest = self.add_step(rest);
             }
         }
@@ -76,20 +89,6 @@ impl Mentions {
     pub(super) fn root(&self, name: &str) -> bool {
         self.words.contains(name)
     }
-
-    /// Returns the names that follow this root, such as those of secrets.
-    pub(super) fn names_of(template: &Value, root: &str, names: &mut BTreeSet<String>) {
-        match template {
-            Value::String(text) => {
-                for (at, found) in text.match_indices(root) {
-                    names.extend(step_name(&text[at + found.len()..]).map(ToOwned::to_owned));
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| Self::names_of(item, root, names)),
-            Value::Object(entries) => entries.values().for_each(|value| Self::names_of(value, root, names)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
 }
 
 fn is_name(c: char) -> bool {
@@ -110,7 +109,8 @@ fn step_name(text: &str) -> Option<&str> {
             rest[1..].split_once(quote).filter(|(_, after)| after.starts_with(']'))?.0
         }
     };
-    Some(name).filter(|name| !name.is_empty())
+    // An escape stands for another character.
+    Some(name).filter(|name| !name.is_empty() && !name.contains('\\'))
 }
 
 #[cfg(test)]
@@ -126,12 +126,28 @@ mod tests {
         assert!(!mentions.step("body") && !mentions.step("d") && !mentions.root("loops"));
         assert!(Mentions::of_source(".steps.a | keys").step("a"));
         assert!(Mentions::of_source("1-steps.a").step("a"));
+        assert!(Mentions::of_source("step.a.body").step("a"), "a synonym");
     }
 
     #[test]
     fn another_use_of_steps_means_all() {
-        for source in [".steps | keys", "steps[vars.name]", "steps.?a", "size(steps)", "steps", "x-steps"] {
+        for source in
+            [".steps | keys", "steps[vars.name]", "steps.?a", "size(steps)", "steps", "x-steps", r"steps['\x61ny']"]
+        {
             assert!(Mentions::of_source(source).step("any"), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_jq_program_reads_all_results_unless_it_begins_with_a_path() {
+        for program in
+            [".", ".[]", "..", "keys", ".steps.a, keys", ".steps.a |= 1", ".steps.a-length", ".[\"st\" + \"eps\"]", ""]
+        {
+            assert!(Mentions::of_jq(program).step("any"), "{program}");
+        }
+        for program in [".steps.a", ".steps.a.items[] | select(.price > 3)", " .input.list[]? | keys"] {
+            let mentions = Mentions::of_jq(program);
+            assert!(!mentions.step("any") && mentions.step("a") == program.contains("steps"), "{program}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn run_jq(frame: &Frame<'_>, step: &Step, program: &str) -> Res
 /// Runs a jq program as a step of this name, on `{input, steps, vars, item, ..}`.
 pub(super) async fn outputs_of(frame: &Frame<'_>, name: &str, step: &str, program: &str) -> Result<Vec<Value>> {
     let input: Map<String, Value> = frame
-        .scope(&Mentions::of_source(program))
+        .scope(&Mentions::of_jq(program))
         .iter()
         .map(|(root, value)| (root.to_owned(), Value::clone(value)))
         .collect();

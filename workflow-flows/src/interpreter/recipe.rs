@@ -11,32 +11,30 @@ use crate::expression::Scope;
 use crate::graph::{Recipe, Step};
 use crate::{ErrorClass, FlowCode, FlowError, ModelCall, ToolError};
 
-/// Asks a model as one step. Its value is the answer, `{value, model, input_tokens, ..}` under
-/// `meta`, so the tokens are recorded.
+/// Asks a model as one step, whose value is the value of the answer.
 pub(super) async fn run_recipe(frame: &Frame<'_>, step: &Step, recipe: &Recipe) -> Result<Value> {
     // A named recipe has texts that this flow does not know, but these read `args` alone.
     let texts: Vec<Value> = [&recipe.system, &recipe.prompt].into_iter().flatten().map(|text| json!(text)).collect();
     let scope = &frame.scope(&Mentions::of(texts.iter().chain(step.output.iter()).chain([&recipe.args])));
     let attempt = || async move {
-        let number = frame.ctx.attempt();
-        let answer =
-            ask(frame, step, recipe, scope).await.map_err(|error| after(step.retry.as_ref(), error, number))?;
+        let answer = ask(frame, step, recipe, scope).await.map_err(|error| after(frame, step, error))?;
         make_output(frame, step, answer, scope).await
     };
     run_body(frame, step, attempt).await
 }
 
 async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, scope: &Scope) -> Result<Value, Failed> {
-    let invalid = |message: String| Failed::of(&step.id, ToolError::new(ErrorClass::Invalid, message));
+    let failed = |class, message: String| Failed::of(&step.id, ToolError::new(class, message));
+    let lacks = |message| failed(ErrorClass::Unavailable, message);
     let Some(model) = frame.runtime().model() else {
-        return Err(invalid("this worker has no model; give it one with FlowRuntimeBuilder::model".to_owned()));
+        return Err(lacks("this worker has no model; give it one with FlowRuntimeBuilder::model".to_owned()));
     };
     let empty = Recipe::default();
     let named = match &recipe.name {
         None => &empty,
         Some(name) => match frame.runtime().recipe(name) {
             Some(named) => named,
-            None => return Err(invalid(format!("this worker has no recipe {name:?}; add it, or name another one"))),
+            None => return Err(lacks(format!("this worker has no recipe {name:?}; add it, or name another one"))),
         },
     };
     let args = frame.render(&step.id, "args", &recipe.args, scope).await?;
@@ -46,7 +44,7 @@ async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, scope: &Scope) -> 
         Some(text) => Some(frame.render_text(&step.id, "system", text, scope).await?),
     };
     let Some(prompt) = recipe.prompt.as_ref().or(named.prompt.as_ref()) else {
-        return Err(invalid("the recipe has no prompt".to_owned()));
+        return Err(failed(ErrorClass::Invalid, "the recipe has no prompt".to_owned()));
     };
     let mut call = ModelCall::new(frame.render_text(&step.id, "prompt", prompt, scope).await?);
     call.model = recipe.model.clone().or_else(|| named.model.clone());

@@ -1,6 +1,5 @@
 //! Retry rules of flows as policies of the engine.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use workflow_sdk::Retry;
@@ -31,21 +30,27 @@ pub(super) fn retries(rule: Option<&RetryRule>, class: ErrorClass) -> bool {
 }
 
 /// Returns what follows the failure of this attempt, counted from 1, in a step of the engine.
-pub(super) fn again(rule: Option<&RetryRule>, class: ErrorClass, asked: Option<Duration>, attempt: u32) -> Again {
+pub(super) fn again(
+    rule: Option<&RetryRule>,
+    class: ErrorClass,
+    asked: Option<Duration>,
+    attempt: u32,
+    random: u64,
+) -> Again {
     match (rule, asked) {
         _ if !retries(rule, class) => Again::Never,
         (_, Some(delay)) => Again::After(delay),
         (Some(rule), None) if matches!(rule.backoff, Backoff::Linear { .. } | Backoff::Delays(_)) => {
             let attempt = policy(Some(rule)).round_of(attempt);
-            Again::After(delay(rule, attempt, attempt))
+            Again::After(delay(rule, attempt, random))
         }
         _ => Again::ByPolicy,
     }
 }
 
-/// Returns the delay after this attempt, counted from 1. `seed` decides the random part, so it is
-/// equal in each replay.
-pub(super) fn delay(rule: &RetryRule, attempt: u32, seed: impl Hash) -> Duration {
+/// Returns the delay after this attempt, counted from 1. `random` is a number of
+/// [`Ctx::random`](workflow_sdk::Ctx::random), so the delay is equal in each replay.
+pub(super) fn delay(rule: &RetryRule, attempt: u32, random: u64) -> Duration {
     let delay = match &rule.backoff {
         Backoff::None => Duration::ZERO,
         Backoff::Constant { delay } => *delay,
@@ -58,15 +63,7 @@ pub(super) fn delay(rule: &RetryRule, attempt: u32, seed: impl Hash) -> Duration
             delays.get(index).or(delays.last()).copied().unwrap_or_default()
         }
     };
-    if rule.jitter { delay.mul_f64(fraction(seed)) } else { delay }
-}
-
-/// Returns a number from 0 to 1.
-fn fraction(seed: impl Hash) -> f64 {
-    // The hasher has no random keys.
-    let mut hasher = DefaultHasher::new();
-    seed.hash(&mut hasher);
-    f64::from(u32::try_from(hasher.finish() >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
+    if rule.jitter { delay.mul_f64(random as f64 / u64::MAX as f64) } else { delay }
 }
 
 #[cfg(test)]
@@ -95,6 +92,7 @@ mod tests {
     #[test]
     fn the_class_decides_about_another_attempt() {
         let delays = rule(Backoff::Delays(vec![30 * SECOND, 120 * SECOND]), Vec::new());
+        let again = |rule, class, asked, attempt| again(rule, class, asked, attempt, 0);
         assert_eq!(again(Some(&delays), ErrorClass::Invalid, Some(SECOND), 1), Again::Never);
         assert_eq!(again(Some(&delays), ErrorClass::RateLimited, Some(SECOND), 1), Again::After(SECOND));
         assert_eq!(again(Some(&delays), ErrorClass::Failed, None, 2), Again::After(120 * SECOND));
@@ -107,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn a_random_part_is_taken_off_and_repeats_with_its_seed() {
-        let rule = RetryRule { jitter: true, ..rule(Backoff::Constant { delay: SECOND }, Vec::new()) };
-        let delays: Vec<_> = (0..20).map(|seed| delay(&rule, 1, ("run", seed))).collect();
-        assert!(delays.iter().all(|delay| *delay <= SECOND) && delays[0] != delays[1]);
-        assert_eq!(delay(&rule, 1, ("run", 3)), delays[3]);
+    fn a_random_part_is_taken_off() {
+        let rule = RetryRule { jitter: true, ..rule(Backoff::Delays(vec![SECOND]), Vec::new()) };
+        assert_eq!([0, u64::MAX].map(|random| delay(&rule, 1, random)), [Duration::ZERO, SECOND]);
+        let halved = again(Some(&rule), ErrorClass::Failed, None, 1, u64::MAX / 2);
+        assert_eq!(halved, Again::After(SECOND / 2));
     }
 }

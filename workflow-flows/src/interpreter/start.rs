@@ -35,11 +35,15 @@ impl FlowStart {
     /// Creates the start of a flow that was not deployed, without input and actor.
     #[must_use]
     pub fn new(definition: Flow) -> Self {
-        let (digest, name) = (definition.digest(), definition.name.clone());
+        let digest = definition.digest();
+        Self::with_digest(definition, digest)
+    }
+
+    pub(crate) fn with_digest(definition: Flow, digest: String) -> Self {
         Self {
+            name: definition.name.clone(),
             definition,
             digest,
-            name,
             version: String::new(),
             actor: String::new(),
             input: Value::Null,

@@ -19,7 +19,9 @@ use crate::{FlowError, graph::RetryRule};
 
 /// Runs a step: its condition, its attempts, what follows a failure, and its undo.
 pub(super) async fn run_step(frame: Frame<'_>, step: &Step) -> Result<Outcome> {
+    // A loop that continues as new has begun already, whatever its condition gives now.
     if let Some(condition) = &step.when
+        && !frame.run.is_resuming()
         && !frame.decide(&step.id, "when", condition, None).await?
     {
         let skipped = Arc::new(Value::Null);
@@ -75,9 +77,8 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
             Err(error) if ends_run(frame, &error) => return Err(error),
             Err(error) => match next_attempt(step, &error, attempt) {
                 Some(rule) => {
-                    let seed = (frame.ctx.run_id().to_string(), &step.id, attempt);
                     let scope = frame.ctx.scope(format!("{}.again", step.id));
-                    scope.sleep(retry::delay(rule, attempt, seed)).await?;
+                    scope.sleep(retry::delay(rule, attempt, frame.ctx.random())).await?;
                     attempt += 1;
                 }
                 None => return Err(error),

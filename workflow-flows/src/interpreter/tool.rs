@@ -1,6 +1,9 @@
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::{Map, Value};
 use workflow_sdk::{Breaker, Error, Result};
 
@@ -8,8 +11,8 @@ use super::evaluation::{self, as_text};
 use super::frame::Frame;
 use super::mentions::Mentions;
 use super::retry;
-use crate::expression::Scope;
-use crate::graph::{MissingPath, RetryRule, Step, ToolUse};
+use crate::expression::{Scope, Segment, Template};
+use crate::graph::{MissingPath, Step, ToolUse};
 use crate::secrets::Seen;
 use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 
@@ -18,10 +21,9 @@ use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 pub(super) async fn run_tool(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Value> {
     let scope = &frame.scope(&Mentions::of(step.output.iter().chain([&call.args])));
     let attempt = || async move {
-        let number = frame.ctx.attempt();
         let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout };
         let called = call_tool(&Caller::of(frame), &place, call, scope).await;
-        let result = called.map_err(|error| after(step.retry.as_ref(), error, number))?;
+        let result = called.map_err(|error| after(frame, step, error))?;
         make_output(frame, step, result, scope).await
     };
     run_body(frame, step, attempt).await
@@ -59,12 +61,13 @@ pub(super) async fn make_output(frame: &Frame<'_>, step: &Step, result: Value, s
     }
 }
 
-/// Decides whether another attempt follows this failure of an attempt, counted from 1.
-pub(super) fn after(rule: Option<&RetryRule>, failure: Failed, attempt: u32) -> Error {
+/// Decides whether another attempt follows this failure. Call it in the body of a step only.
+pub(super) fn after(frame: &Frame<'_>, step: &Step, failure: Failed) -> Error {
     match failure {
         Failed::Step(error) => error,
         Failed::Tool(error, asked) => {
-            let again = retry::again(rule, error.class, asked, attempt);
+            let (attempt, random) = (frame.ctx.attempt(), frame.ctx.random());
+            let again = retry::again(step.retry.as_ref(), error.class, asked, attempt, random);
             error.again(again).into()
         }
     }
@@ -121,14 +124,17 @@ pub(super) async fn call_tool(
     let failed = |error| Failed::of(place.step, error);
     let Some(tool) = runtime.find_tool(&call.tool) else {
         let message = format!("this worker has no tool {:?}; register it, or name another one", call.tool);
-        return Err(failed(ToolError::new(ErrorClass::Invalid, message)));
+        return Err(failed(ToolError::new(ErrorClass::Unavailable, message)));
     };
     let seen = look_up(runtime, actor, &call.args).await.map_err(failed)?;
     let secrets: Map<String, Value> =
         seen.0.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     let scope = scope.clone().with("secrets", Value::Object(secrets));
-    let rendered = runtime.evaluator().render(&call.args, &scope, missing).await;
-    let args = rendered.map_err(|error| evaluation::failed(place.step, "args", &error))?;
+    let args = runtime.evaluator().render(&call.args, &scope, missing).await.map_err(|error| {
+        let mut failure = FlowError::of_expression(place.step, "args", &error);
+        failure.message = seen.redact_text(&failure.message);
+        Error::from(failure)
+    })?;
     if !runtime.policy().may(actor, &call.tool, &args) {
         let message =
             format!("{actor:?} may not call {:?}; ask for the permission, or start as another account", call.tool);
@@ -136,9 +142,19 @@ pub(super) async fn call_tool(
     }
     let mut one = ToolCall::new(args, actor, place.key);
     one.timeout = place.timeout;
-    match within(place.timeout, tool.call(one)).await {
-        Ok(result) => Ok(seen.redact(result)),
-        Err(error) => Err(failed(ToolError { message: seen.redact_text(&error.message), ..error })),
+    match AssertUnwindSafe(within(place.timeout, tool.call(one))).catch_unwind().await {
+        Ok(Ok(result)) => Ok(seen.redact(result)),
+        Ok(Err(error)) => Err(failed(ToolError { message: seen.redact_text(&error.message), ..error })),
+        Err(panic) => resume_unwind(redact_panic(&seen, panic)),
+    }
+}
+
+/// Takes the secrets out of the message of a panic, which the engine records.
+fn redact_panic(seen: &Seen, panic: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    match text.map(|text| seen.redact_text(text)) {
+        Some(redacted) => Box::new(redacted),
+        None => panic,
     }
 }
 
@@ -155,7 +171,7 @@ pub(super) async fn within<T>(
 /// Returns the secrets that these arguments mention.
 async fn look_up(runtime: &FlowRuntime, actor: &str, args: &Value) -> Result<Seen, ToolError> {
     let mut names = BTreeSet::new();
-    Mentions::names_of(args, "secrets", &mut names);
+    add_secret_names(args, &mut names);
     let mut seen = Seen::default();
     for name in names {
         let found = match runtime.secrets() {
@@ -169,4 +185,24 @@ async fn look_up(runtime: &FlowRuntime, actor: &str, args: &Value) -> Result<See
         seen.0.insert(name, value);
     }
     Ok(seen)
+}
+
+/// Adds the names of the secrets that the expressions of a template read.
+fn add_secret_names(template: &Value, names: &mut BTreeSet<String>) {
+    match template {
+        Value::String(text) if text.contains("secrets") => {
+            // The rendering tells what is wrong with a text that does not parse.
+            let Ok(template) = Template::parse(text) else { return };
+            for reference in template.references() {
+                if let ("secrets", Some(Segment::Name(name))) =
+                    (reference.path.root(), reference.path.segments().first())
+                {
+                    names.insert(name.clone());
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_secret_names(item, names)),
+        Value::Object(entries) => entries.values().for_each(|value| add_secret_names(value, names)),
+        _ => {}
+    }
 }

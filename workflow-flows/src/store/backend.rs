@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use workflow_sdk::internal::redact;
 use workflow_sdk::{Timestamp, sqlx};
 
 use super::{FlowStoreError, FlowVersion};
@@ -74,7 +75,7 @@ impl Backend {
     }
 
     pub(super) async fn connect(url: &str) -> Result<Self, FlowStoreError> {
-        let unknown = || FlowStoreError::Url { url: url.split('@').next_back().unwrap_or_default().to_owned() };
+        let unknown = || FlowStoreError::Url { url: redact(url) };
         match url.split_once(':') {
             Some(("sqlite", ":memory:")) => Ok(Self::in_memory()),
             #[cfg(feature = "sqlite")]
@@ -104,7 +105,11 @@ impl Backend {
         let mut transaction = pool.begin().await?;
         // Two processes that create one table at once would both fail to find it.
         sqlx::query("SELECT pg_advisory_xact_lock(hashtext('workflow_flows'))").execute(&mut *transaction).await?;
-        sqlx::query(CREATE).execute(&mut *transaction).await?;
+        // A role that may not create tables is refused even if the table exists.
+        let exists = sqlx::query_scalar("SELECT to_regclass('workflow_flows') IS NOT NULL");
+        if !exists.fetch_one(&mut *transaction).await? {
+            sqlx::query(CREATE).execute(&mut *transaction).await?;
+        }
         transaction.commit().await?;
         Ok(Self::Postgres(pool))
     }

@@ -108,8 +108,9 @@ impl FlowStore {
         Ok(Self(Arc::new(Backend::with_postgres(pool).await?)))
     }
 
-    /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise there is a
-    /// version more, whose name is `version` or its number.
+    /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise the flow gets
+    /// one more version, whose name is `version` or its number. A number that is the name of another
+    /// version is left out.
     ///
     /// # Errors
     /// [`FlowStoreError::VersionTaken`] if `version` stands for another body,
@@ -126,9 +127,12 @@ impl FlowStore {
                 return version::is_same(found, &digest);
             }
             let newest = self.0.newest(&flow.name).await?;
-            let number = newest.as_ref().map_or(1, |newest| newest.number + 1);
+            let mut number = newest.as_ref().map_or(1, |newest| newest.number + 1);
             if let Some(newest) = newest.filter(|newest| version.is_none() && newest.digest == digest) {
                 return Ok(Deployed { version: newest, is_new: false });
+            }
+            while version.is_none() && self.find(&flow.name, Some(&number.to_string())).await?.is_some() {
+                number += 1;
             }
             let new = FlowVersion {
                 name: flow.name.clone(),
@@ -177,5 +181,21 @@ impl FlowStore {
 impl fmt::Debug for FlowStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FlowStore").field(&self.0.kind()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FlowStore;
+
+    #[tokio::test]
+    async fn the_error_of_a_url_shows_no_password() {
+        for url in ["mysql://ann:pass@db/app", "mysql://db/app?password=pass", "postgres://ann:pass@db:port/app"] {
+            let error = FlowStore::connect(url).await.unwrap_err().to_string();
+            assert!(
+                error.contains("is no URL of a database") && !error.contains("pass@") && !error.contains("=pass"),
+                "{error}"
+            );
+        }
     }
 }

@@ -29,7 +29,7 @@ impl FlowVersion {
     /// Returns the start of a run of this version, without input and actor.
     #[must_use]
     pub fn into_start(self) -> FlowStart {
-        FlowStart { version: self.version, digest: self.digest, ..FlowStart::new(self.definition) }
+        FlowStart { version: self.version, ..FlowStart::with_digest(self.definition, self.digest) }
     }
 }
 
