@@ -32,12 +32,12 @@ use serde_json::{Value, json};
 use workflow_flows::{Tool, ToolCall, ToolError};
 
 pub use address::{InvalidNetwork, Network};
-#[cfg(any(feature = "mcp", feature = "model", feature = "notify"))]
+#[cfg(feature = "mcp")]
 pub(crate) use response::excerpt;
 
 use crate::arguments::{parse, shortest};
 use address::Reach;
-use client::{Client, shown, status_error};
+use client::Client;
 use request::Arguments;
 
 /// Headers that a request carries on behalf of an actor, such as its token for a host.
@@ -206,15 +206,11 @@ impl Tool for Http {
                 hidden.push(Value::String(value));
             }
         }
-        let shown = shown(&request.method, &request.url);
         let answer = self.client.send(request, redirects, timeout.unwrap_or(self.timeout)).await?;
         let status = answer.status.as_u16();
         if !accept.iter().any(|range| range.contains(&status)) {
-            let excerpt = response::excerpt(&answer.body, &hidden);
-            if let Some(error) = status_error(&answer, &shown, &excerpt) {
-                return Err(error);
-            }
+            answer.check(&hidden)?;
         }
-        response::result(&answer, expect, &shown)
+        response::result(&answer, expect)
     }
 }

@@ -13,7 +13,8 @@ use super::request::Expect;
 use crate::arguments::failed;
 
 /// The result of the tool.
-pub(super) fn result(answer: &Answer, expect: Expect, shown: &str) -> Result<Value, ToolError> {
+pub(super) fn result(answer: &Answer, expect: Expect) -> Result<Value, ToolError> {
+    let shown = &answer.shown;
     let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = std::str::from_utf8(&answer.body).ok();
     let json: Option<Value> = match (expect, is_json(kind)) {
