@@ -12,13 +12,13 @@ pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: &Value) -> Result<T, 
     T::deserialize(args).map_err(|error| invalid(format!("the arguments of {tool} do not fit: {}", nameless(&error))))
 }
 
-/// The message of an error of serde without the value that it quotes.
+/// Returns the message of an error of serde without the value that it quotes.
 fn nameless(error: &serde_json::Error) -> String {
     let message = error.to_string();
-    match (message.split_once(": "), message.rsplit_once(", expected ")) {
-        (Some((kind @ ("invalid type" | "invalid value" | "invalid length"), _)), Some((_, expected))) => {
-            format!("{kind}, expected {expected}")
-        }
+    let kinds = ["invalid type", "invalid value", "invalid length", "unknown variant"];
+    let kind = kinds.into_iter().find(|kind| message.starts_with(kind));
+    match (kind, message.rsplit_once(", expected ")) {
+        (Some(kind), Some((_, expected))) => format!("{kind}, expected {expected}"),
         _ => message,
     }
 }
@@ -81,12 +81,22 @@ mod tests {
     struct Example {
         #[allow(dead_code)]
         count: u32,
+        #[allow(dead_code)]
+        kind: Option<Kind>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    enum Kind {
+        A,
+        B,
     }
 
     #[test]
     fn errors_of_arguments_hold_no_value() {
         let error = parse::<Example>("x", &json!({ "count": "hunter2, expected" })).unwrap_err();
         assert_eq!(error.message, "the arguments of x do not fit: invalid type, expected u32");
+        let error = parse::<Example>("x", &json!({ "count": 1, "kind": "hunter2" })).unwrap_err();
+        assert_eq!(error.message, "the arguments of x do not fit: unknown variant, expected `A` or `B`");
         let error = parse::<Example>("x", &json!({ "coumt": 1 })).unwrap_err();
         assert!(error.message.contains("`coumt`"), "{error}");
         assert_eq!(error.class, ErrorClass::Invalid);
