@@ -65,9 +65,9 @@ fn span(text: &str) -> Option<Duration> {
     number.checked_mul(millis).map(Duration::from_millis)
 }
 
-/// The shorter of the times, where one is given.
-pub(crate) fn shortest(times: impl IntoIterator<Item = Option<Duration>>) -> Option<Duration> {
-    times.into_iter().flatten().min()
+/// Returns the limit, or the shortest of the times that were asked for if it is shorter.
+pub(crate) fn shortest<const N: usize>(limit: Duration, asked: [Option<Duration>; N]) -> Duration {
+    asked.into_iter().flatten().fold(limit, Duration::min)
 }
 
 #[cfg(test)]

@@ -303,7 +303,7 @@ impl Tool for Mail {
         if message.formatted().len() > LONGEST {
             return Err(invalid(format!("mail: the mail is larger than {LONGEST} bytes, the limit")));
         }
-        let timeout = shortest([Some(self.timeout), call.timeout]).unwrap_or(self.timeout);
+        let timeout = shortest(self.timeout, [call.timeout]);
         let late =
             |_| ToolError::new(ErrorClass::Timeout, format!("mail: the server did not answer within {timeout:?}"));
         let sent = tokio::time::timeout(timeout, self.transport.send(message)).await.map_err(late)?;

@@ -153,7 +153,7 @@ impl Http {
 
     #[cfg(any(feature = "model", feature = "notify"))]
     pub(crate) fn longest(&self, asked: Option<Duration>) -> Duration {
-        shortest([Some(self.timeout), asked]).unwrap_or(self.timeout)
+        shortest(self.timeout, [asked])
     }
 }
 
@@ -195,7 +195,7 @@ impl Tool for Http {
 
     async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
         let arguments: Arguments = parse("http", &call.args)?;
-        let timeout = shortest([Some(self.timeout), arguments.timeout.map(|span| span.0), call.timeout]);
+        let timeout = shortest(self.timeout, [arguments.timeout.map(|span| span.0), call.timeout]);
         let (expect, accept, redirects) = (arguments.expect, arguments.accepted()?, arguments.redirects);
         let mut request = arguments.request(&call.idempotency_key)?;
         let mut hidden = vec![call.args];
@@ -206,7 +206,7 @@ impl Tool for Http {
                 hidden.push(Value::String(value));
             }
         }
-        let answer = self.client.send(request, redirects, timeout.unwrap_or(self.timeout)).await?;
+        let answer = self.client.send(request, redirects, timeout).await?;
         let status = answer.status.as_u16();
         if !accept.iter().any(|range| range.contains(&status)) {
             answer.check(&hidden)?;

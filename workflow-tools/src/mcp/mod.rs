@@ -180,14 +180,14 @@ impl Tool for McpTool {
             Value::Null => Map::new(),
             _ => return Err(invalid(format!("the arguments of {} are not an object", self.name))),
         };
-        let longest = self.server.call_timeout;
-        let timeout = shortest([Some(longest), call.timeout]).unwrap_or(longest);
+        let timeout = shortest(self.server.call_timeout, [call.timeout]);
         let work = async {
             let connection = self.pool.connection(&self.server, &call.actor).await?;
             connection.call(&self.server, &self.tool, arguments, timeout).await
         };
         let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not answer within {timeout:?}", self.name));
-        // The first chance to tell the server of the end is that of the call itself.
+        // The call ends at its timeout by itself and tells the server. This bound is for the wait for
+        // a connection.
         let bound = timeout + Duration::from_secs(1);
         tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(late()))
     }
