@@ -134,7 +134,7 @@ async fn start(
         invalid(format!("{}: {} cannot be started: {error}; see its options", server.shown(), path.display()))
     };
     let mut child = command.spawn().map_err(unstarted)?;
-    let processes = Processes::new(child.id(), mark, ());
+    let processes = Processes::new(child.id(), mark);
     let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
         return Err(failed(format!("{} has no standard input and output", server.shown())));
     };
