@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
@@ -38,6 +39,8 @@ pub(super) struct Described {
 /// An open connection. Dropping it closes it and kills the processes of a server that it started.
 pub(super) struct Connection {
     service: RunningService<RoleClient, ()>,
+    /// A call was not answered in time. Cleared by an answer to a ping.
+    is_late: AtomicBool,
     /// The variables or headers that the server got. They stand in no error.
     hidden: Value,
     /// The processes are dropped first, so the group is killed while its leader's number is taken.
@@ -63,7 +66,7 @@ impl Connection {
         let late =
             || ToolError::new(ErrorClass::Timeout, format!("{} did not connect within {limit:?}", server.shown()));
         let (service, program) = tokio::time::timeout(limit, opened).await.unwrap_or_else(|_| Err(late()))?;
-        Ok(Self { service, hidden, _program: program })
+        Ok(Self { service, is_late: AtomicBool::new(false), hidden, _program: program })
     }
 
     /// Whether the connection was closed by either side.
@@ -71,14 +74,21 @@ impl Connection {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Whether the server answers within this time.
+    /// Whether the last call was not answered in time, and no ping since then.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+    }
+
+    /// Asks whether the server answers a ping within this time.
     pub(super) async fn answers(&self, within: Duration) -> bool {
         let options = PeerRequestOptions::with_timeout(within);
         let ping = ClientRequest::PingRequest(PingRequest::default());
-        match self.service.peer().send_cancellable_request(ping, options).await {
+        let answers = match self.service.peer().send_cancellable_request(ping, options).await {
             Ok(handle) => handle.await_response().await.is_ok(),
             Err(_) => false,
-        }
+        };
+        self.is_late.store(!answers, Ordering::Relaxed);
+        answers
     }
 
     /// Returns all tools of the server.
@@ -112,6 +122,9 @@ impl Connection {
         let mut cancel = CancelOnDrop { peer: self.service.peer().clone(), id: Some(handle.id.clone()) };
         let answered = handle.await_response().await;
         cancel.id = None;
+        if let Err(ServiceError::Timeout { .. }) = answered {
+            self.is_late.store(true, Ordering::Relaxed);
+        }
         match answered.map_err(refused)? {
             ServerResult::CallToolResult(result) => converted(server, result, &hidden),
             _ => Err(failed(format!("{} answered a call with something else", server.shown()))),

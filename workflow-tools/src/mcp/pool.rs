@@ -96,7 +96,7 @@ impl Pool {
         let mut held = cell.lock().await;
         if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
             let connection = Arc::clone(connection);
-            let is_fresh = lease.idle_since.is_none_or(|since| since.elapsed() < FRESH);
+            let is_fresh = !connection.is_late() && lease.idle_since.is_none_or(|since| since.elapsed() < FRESH);
             if is_fresh || connection.answers(PING).await {
                 return Ok(Leased { connection, _lease: lease });
             }

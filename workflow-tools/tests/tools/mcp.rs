@@ -170,11 +170,18 @@ async fn broken_servers_are_refused_within_their_time() {
 const SMALL: &str = r#"
 const lines = require('readline').createInterface({ input: process.stdin });
 require('child_process').spawn('/bin/sleep', ['71.125']);
+let deaf = false;
 lines.on('line', (line) => {
+  if (deaf) return;
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
   if (method === 'tools/call' && params.name === 'die') process.exit(1);
   if (method === 'tools/call' && params.name === 'hang') return;
+  if (method === 'tools/call' && params.name === 'deafen') return deaf = true;
+  if (method === 'tools/call' && params.name === 'tell') {
+    const error = { code: -32000, message: `not with ${process.env.TOKEN}` };
+    return console.log(JSON.stringify({ jsonrpc: '2.0', id, error }));
+  }
   const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } };
   const text = method === 'tools/call' ? String(process.pid) : '';
   const result = method === 'initialize' ? info : method === 'ping' ? {} : { content: [{ type: 'text', text }] };
@@ -201,6 +208,24 @@ async fn a_dead_server_is_replaced_and_its_children_are_killed() {
     drop(mcp);
     let gone = |result: &Value| !Path::new(&format!("/proc/{}", result["text"].as_str().unwrap())).exists();
     until("all servers are gone", || gone(&first) && gone(&second) && gone(&other)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_answers_nothing_is_replaced() {
+    let mcp = Mcp::builder().server(small("small")).build();
+    let first = tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap();
+    let mut deafen = ToolCall::new(json!({}), "ann", "key");
+    deafen.timeout = Some(Duration::from_millis(500));
+    let error = mcp.tool("small", "deafen").unwrap().call(deafen).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Timeout, "{error}");
+    assert_ne!(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn no_error_holds_a_value_of_the_server() {
+    let mcp = Mcp::builder().server(small("small").values_of(|_| vec![("TOKEN".to_owned(), "hunter2".to_owned())]));
+    let error = tool_call(&mcp.build(), "ann", ("small", "tell"), json!({})).await.unwrap_err();
+    assert!(error.message.contains("not with ***"), "{error}");
 }
 
 #[tokio::test]
