@@ -18,6 +18,8 @@ type Key = (String, String);
 const FRESH: Duration = Duration::from_secs(10);
 /// The longest time of that question.
 const PING: Duration = Duration::from_secs(5);
+/// The shortest time between two searches for idle connections, also if none may be idle at all.
+const SHORTEST_SWEEP: Duration = Duration::from_millis(100);
 
 /// The bounds of a pool.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +137,7 @@ impl Pool {
 
 async fn sweep(inner: Weak<Inner>, idle: Duration) {
     loop {
-        tokio::time::sleep(idle / 4).await;
+        tokio::time::sleep((idle / 4).max(SHORTEST_SWEEP)).await;
         let Some(inner) = inner.upgrade() else { return };
         let (evicted, is_empty) = inner.lock().evict(idle);
         drop(evicted);
