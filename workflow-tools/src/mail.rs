@@ -306,7 +306,8 @@ impl Tool for Mail {
         let timeout = shortest(self.timeout, [call.timeout]);
         let late =
             |_| ToolError::new(ErrorClass::Timeout, format!("mail: the server did not answer within {timeout:?}"));
-        let sent = tokio::time::timeout(timeout, self.transport.send_raw(message.envelope(), &written)).await.map_err(late)?;
+        let sent =
+            tokio::time::timeout(timeout, self.transport.send_raw(message.envelope(), &written)).await.map_err(late)?;
         match sent {
             Ok(response) => {
                 Ok(json!({ "code": response.code().to_string(), "message_id": self.message_id(&call.idempotency_key) }))
@@ -373,8 +374,12 @@ mod tests {
         let headers = mail.split("\r\n\r\n").next().unwrap();
         assert!(!headers.lines().any(|line| line.starts_with("Bcc")), "{headers}");
         assert!(headers.contains("Subject: Hi Bcc: evil@b.test"), "{headers}");
-        for name in ["Ann\r\nBcc: x@b.test", "\"Ann\r\nBcc: x@b.test\"", "\"Ann\\\r\nBcc: x@b.test\"", "Ann\rBcc: x", "Ann\0"] {
-            let Ok(mail) = formatted(json!({ "to": format!("{name} <ann@a.test>"), "text": "" }), "key") else { continue };
+        for name in
+            ["Ann\r\nBcc: x@b.test", "\"Ann\r\nBcc: x@b.test\"", "\"Ann\\\r\nBcc: x@b.test\"", "Ann\rBcc: x", "Ann\0"]
+        {
+            let Ok(mail) = formatted(json!({ "to": format!("{name} <ann@a.test>"), "text": "" }), "key") else {
+                continue;
+            };
             let headers = mail.split("\r\n\r\n").next().unwrap();
             assert!(!headers.split(['\r', '\n']).any(|line| line.starts_with("Bcc")), "{name:?}: {headers}");
         }

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError};
+use workflow_tests::until;
 use workflow_tools::mcp::{Mcp, Server};
 
-use crate::{call, node, servers, until};
+use crate::{call, node, servers};
 
 fn script(package: &str) -> String {
     servers().join("@modelcontextprotocol").join(package).join("dist/index.js").to_str().unwrap().to_owned()
@@ -156,7 +157,7 @@ async fn broken_servers_are_refused_within_their_time() {
         assert!(took < Duration::from_secs(20), "{script}: {took:?}");
         assert_eq!(mcp.connections(), 0, "{script}: a server that does not connect takes no place");
     }
-    until("no broken server runs", || running("70.125") == 0).await;
+    until("no broken server runs", async || (running("70.125") == 0).then_some(())).await;
     let absent = Mcp::builder().server(Server::program("absent", "/no/such/program", [""; 0])).build();
     assert_eq!(tool_call(&absent, "ann", ("absent", "x"), json!({})).await.unwrap_err().class, ErrorClass::Invalid);
     let nowhere = Mcp::builder().server(Server::url("nowhere", "http://127.0.0.1:9/mcp")).build();
@@ -207,7 +208,7 @@ async fn a_dead_server_is_replaced_and_its_children_are_killed() {
     assert_eq!(mcp.connections(), 2);
     drop(mcp);
     let gone = |result: &Value| !Path::new(&format!("/proc/{}", result["text"].as_str().unwrap())).exists();
-    until("all servers are gone", || gone(&first) && gone(&second) && gone(&other)).await;
+    until("all servers are gone", async || (gone(&first) && gone(&second) && gone(&other)).then_some(())).await;
 }
 
 #[tokio::test]
@@ -237,19 +238,18 @@ async fn many_servers_share_few_places() {
     let mcp = builder.build();
     let calls = (0..8).map(|number| {
         let mcp = mcp.clone();
-        tokio::spawn(async move { tool_call(&mcp, "ann", (&format!("s{number}"), "pid"), json!({})).await.map(|_| ()) })
+        tokio::spawn(async move {
+            tool_call(&mcp, "ann", (&format!("s{number}"), "pid"), json!({})).await.unwrap();
+            mcp.connections()
+        })
     });
+    // All calls are spawned before the first one is awaited.
     let calls: Vec<_> = calls.collect();
-    let mut most = 0;
-    while calls.iter().any(|call| !call.is_finished()) {
-        most = most.max(mcp.connections());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
     for ended in calls {
-        ended.await.unwrap().unwrap();
+        let connections = ended.await.unwrap();
+        assert!((1..=3).contains(&connections), "{connections} connections at once");
     }
-    assert!((1..=3).contains(&most), "{most} connections at once");
-    until("idle connections are closed", || mcp.connections() == 0).await;
+    until("idle connections are closed", async || (mcp.connections() == 0).then_some(())).await;
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn a_connection_in_use_is_not_evicted() {
         Mcp::builder().connections(1).server(hangs).server(small("b").call_timeout(Duration::from_secs(60))).build();
     let other = mcp.clone();
     let hanging = tokio::spawn(async move { tool_call(&other, "ann", ("a", "hang"), json!({})).await });
-    until("the place is taken", || mcp.connections() == 1).await;
+    until("the place is taken", async || (mcp.connections() == 1).then_some(())).await;
     let begun = Instant::now();
     tool_call(&mcp, "ann", ("b", "pid"), json!({})).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(1), "it waited for the place");
