@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use workflow_flows::{ErrorClass, ToolError};
+use workflow_flows::{ErrorClass, ToolError, parse_duration};
 
 /// Reads arguments. The error names fields and types, never a value, which may be a secret.
 pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: &Value) -> Result<T, ToolError> {
@@ -33,7 +33,7 @@ pub(crate) fn failed(message: impl Into<String>) -> ToolError {
     ToolError::new(ErrorClass::Failed, message)
 }
 
-/// A length of time in arguments: `30s`, `5m`, `24h`, `7d`, or a number of seconds.
+/// A duration in arguments: as flows write it, or a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -42,27 +42,13 @@ impl<'de> Deserialize<'de> for Span {
         let value = Value::deserialize(deserializer)?;
         let found = match &value {
             Value::Number(seconds) => seconds.as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok()),
-            Value::String(text) => span(text),
+            Value::String(text) => parse_duration(text).ok(),
             _ => None,
         };
-        let wrong = || serde::de::Error::custom("a time is not one: write 500ms, 30s, 5m, or a number of seconds");
+        let wrong =
+            || serde::de::Error::custom("a duration is written as 500ms, 30s, 5m, PT30S or a number of seconds");
         found.map(Self).ok_or_else(wrong)
     }
-}
-
-fn span(text: &str) -> Option<Duration> {
-    let at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(at);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
 }
 
 /// Returns the limit, or the shortest of the times that were asked for if it is shorter.
@@ -105,7 +91,7 @@ mod tests {
     #[test]
     fn times_have_units_or_are_seconds() {
         for (given, millis) in
-            [(json!("500ms"), 500), (json!("2m"), 120_000), (json!(1.5), 1_500), (json!("1d"), 86_400_000)]
+            [(json!("500ms"), 500), (json!("1m30s"), 90_000), (json!(1.5), 1_500), (json!("PT1H"), 3_600_000)]
         {
             assert_eq!(serde_json::from_value::<Span>(given).unwrap().0, Duration::from_millis(millis));
         }
