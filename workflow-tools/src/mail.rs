@@ -1,10 +1,10 @@
 //! The tool and channel `mail`: a mail over SMTP.
 //!
 //! Its arguments are those of the channels (`to`, `title`, `text`, `data`), and further `subject`
-//! (instead of `title`), `html`, `cc` and `reply_to`. `data` is attached as JSON. A mail of a step
-//! has
-//! the same `Message-ID` in every attempt, by which many servers and readers drop repetitions: SMTP
-//! itself cannot say whether a mail whose answer was lost has been sent.
+//! (instead of `title`), `html`, `cc` and `reply_to`. `data` is attached as JSON.
+//!
+//! If the answer of the server is lost, SMTP cannot say whether the mail was sent. So all attempts
+//! of a step send one `Message-ID`: many servers and readers drop a second mail that has it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -211,7 +211,7 @@ impl Mail {
         }
     }
 
-    /// The address of a receiver: named, or allowed.
+    /// Returns the address of a receiver that is named, or whose domain is allowed.
     fn receiver(&self, name: &str) -> Result<Mailbox, ToolError> {
         if let Some(address) = self.names.get(name) {
             return mailbox(address);

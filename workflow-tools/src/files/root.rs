@@ -14,8 +14,8 @@ use workflow_flows::{ErrorClass, ToolError};
 
 use crate::arguments::{failed, invalid};
 
-/// The directory that all paths are below. It is opened once, so a later change of its path has no
-/// effect.
+/// The directory that all paths start from. It is opened once, so a later change of its own path
+/// has no effect.
 pub(super) struct Root {
     directory: OwnedFd,
 }
@@ -130,7 +130,7 @@ impl Root {
         fstat(&found).map_err(|error| refused(path, error))
     }
 
-    /// Returns the entries of a directory, sorted by path. A link is an entry; its target is not read.
+    /// Returns the entries of a directory, sorted by path. Links are entries, and not followed.
     pub(super) fn list(&self, path: &str, recursive: bool) -> Result<Vec<Entry>, ToolError> {
         check(path)?;
         let directory = self.walk(path, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;
@@ -217,7 +217,7 @@ fn collect(
     Ok(())
 }
 
-/// Refuses what the kernel would refuse also, with a better text.
+/// Refuses paths that the kernel would refuse too, with a clearer text.
 fn check(path: &str) -> Result<(), ToolError> {
     if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..") || path.contains('\0') {
         return Err(invalid(format!("fs: the path {path:?} is not below the root: write a relative path without ..")));

@@ -1,8 +1,8 @@
 //! The tool `http`: one request, with bounds.
 //!
-//! A flow is written by people and agents, so its URLs are input. The tool refuses addresses of
-//! private networks, of this machine and of links, in every form that an address has. The check is
-//! made on the address that is connected to, and again after each redirect. Cookies are not kept,
+//! A flow is written by people and agents, so its URLs are input. The tool refuses private,
+//! loopback and link-local addresses, in every form that an address has. The check is made on the
+//! address that is connected to, and again after each redirect. Cookies are not kept,
 //! proxies of the environment are not used, and bodies are not unpacked.
 //!
 //! A result looks like this:
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! `body` is JSON if the server says so, else text; bytes that are not text stand in `body_base64`.
-//! `set-cookie` is left out of the headers, and the URL of the result, because results are recorded
-//! and both may hold credentials.
+//! A result has neither the header `set-cookie` nor the URL, because results are recorded and both
+//! may hold credentials.
 
 mod action;
 mod address;

@@ -230,5 +230,5 @@ fn converted(server: &Server, result: CallToolResult, hidden: &[Value]) -> Resul
     Ok(json!({ "text": text, "structured": result.structured_content, "content": content }))
 }
 
-/// A client that can be shared.
+/// A connection that several calls use at once.
 pub(super) type Shared = Arc<Connection>;

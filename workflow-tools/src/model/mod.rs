@@ -103,8 +103,8 @@ impl ChatModelBuilder {
 /// ```
 /// use workflow_tools::model::ChatModel;
 ///
-/// let model = ChatModel::builder("https://models.example/v1",
-/// "small-1").key("sk-1").build().unwrap();
+/// let builder = ChatModel::builder("https://models.example/v1", "small-1");
+/// let model = builder.key("sk-1").build().unwrap();
 /// # let _ = model;
 /// ```
 #[derive(Clone)]

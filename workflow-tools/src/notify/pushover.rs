@@ -69,8 +69,8 @@ impl PushoverBuilder {
 /// use workflow_flows::Tool;
 /// use workflow_tools::notify::Pushover;
 ///
-/// let pushover = Pushover::builder("token of the application").user("ops", "key of the
-/// user").build().unwrap();
+/// let builder = Pushover::builder("token of the application").user("ops", "key of the user");
+/// let pushover = builder.build().unwrap();
 /// assert_eq!(pushover.name(), "pushover");
 /// ```
 #[derive(Clone)]

@@ -69,8 +69,8 @@ impl WebhookBuilder {
 /// use workflow_flows::Tool;
 /// use workflow_tools::notify::Webhook;
 ///
-/// let webhook = Webhook::builder("a secret").target("ops",
-/// "https://ops.example/hook").build().unwrap();
+/// let builder = Webhook::builder("a secret").target("ops", "https://ops.example/hook");
+/// let webhook = builder.build().unwrap();
 /// assert_eq!(webhook.name(), "webhook");
 /// ```
 #[derive(Clone)]
