@@ -39,7 +39,7 @@ pub(super) struct Described {
 /// An open connection. Dropping it closes it and kills the processes of a server that it started.
 pub(super) struct Connection {
     service: RunningService<RoleClient, ()>,
-    /// A call was not answered in time. Cleared by an answer to a ping.
+    /// A call ended without an answer. Cleared by an answer to a ping.
     is_late: AtomicBool,
     /// The variables or headers that the server got. They stand in no error.
     hidden: Value,
@@ -74,7 +74,7 @@ impl Connection {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Whether the last call was not answered in time, and no ping since then.
+    /// Whether a call ended without an answer, and no ping was answered since then.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
     }
@@ -119,7 +119,8 @@ impl Connection {
         let refused = |error| refused(server, &error, &hidden);
         let options = PeerRequestOptions::with_timeout(timeout);
         let handle = self.service.peer().send_cancellable_request(request, options).await.map_err(refused)?;
-        let mut cancel = CancelOnDrop { peer: self.service.peer().clone(), id: Some(handle.id.clone()) };
+        let (peer, id) = (self.service.peer().clone(), Some(handle.id.clone()));
+        let mut cancel = CancelOnDrop { is_late: &self.is_late, peer, id };
         let answered = handle.await_response().await;
         cancel.id = None;
         if let Err(ServiceError::Timeout { .. }) = answered {
@@ -174,15 +175,18 @@ async fn connect(server: &Server, url: &str, values: Vec<(String, String)>) -> R
     Ok((service, None))
 }
 
-/// Tells the server that an answer is not needed.
-struct CancelOnDrop {
+/// Tells the server that an answer is not needed, and marks the connection as late.
+struct CancelOnDrop<'a> {
+    is_late: &'a AtomicBool,
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let (Some(id), Ok(handle)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let Some(id) = self.id.take() else { return };
+        self.is_late.store(true, Ordering::Relaxed);
+        let Ok(handle) = tokio::runtime::Handle::try_current() else { return };
         let peer = self.peer.clone();
         handle.spawn(async move {
             let canceled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));

@@ -214,12 +214,21 @@ async fn a_dead_server_is_replaced_and_its_children_are_killed() {
 #[tokio::test]
 async fn a_server_that_answers_nothing_is_replaced() {
     let mcp = Mcp::builder().server(small("small")).build();
-    let first = tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap();
-    let mut deafen = ToolCall::new(json!({}), "ann", "key");
-    deafen.timeout = Some(Duration::from_millis(500));
-    let error = mcp.tool("small", "deafen").unwrap().call(deafen).await.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Timeout, "{error}");
-    assert_ne!(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap(), first);
+    let (short, long) = (Duration::from_millis(500), Duration::from_secs(60));
+    let mut pids = Vec::new();
+    // The tool ends the call, or the interpreter drops it.
+    for (of_tool, of_interpreter) in [(short, long), (long, short)] {
+        pids.push(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap());
+        let mut deafen = ToolCall::new(json!({}), "ann", "key");
+        deafen.timeout = Some(of_tool);
+        let tool = mcp.tool("small", "deafen").unwrap();
+        match tokio::time::timeout(of_interpreter, tool.call(deafen)).await {
+            Ok(ended) => assert_eq!(ended.unwrap_err().class, ErrorClass::Timeout),
+            Err(_) => assert_eq!(of_interpreter, short),
+        }
+    }
+    pids.push(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap());
+    assert!(pids[0] != pids[1] && pids[1] != pids[2], "{pids:?}");
 }
 
 #[tokio::test]
