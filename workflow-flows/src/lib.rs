@@ -32,6 +32,7 @@ pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
 pub use knowledge::{KbDocument, KnowledgeBase};
+pub use lower::duration::parse as parse_duration;
 pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};
 pub use runtime::{FlowRuntime, FlowRuntimeBuilder};

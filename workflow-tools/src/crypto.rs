@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use hmac::digest::{Digest, KeyInit};
 use hmac::{Hmac, Mac};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use workflow_flows::{Tool, ToolCall, ToolError};
 
@@ -45,7 +45,7 @@ pub fn tools() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-#[derive(Deserialize, Clone, Copy, Default)]
+#[derive(Serialize, Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "lowercase")]
 enum Algorithm {
     #[default]
@@ -54,18 +54,6 @@ enum Algorithm {
     Sha512,
     Sha1,
     Md5,
-}
-
-impl Algorithm {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha384 => "sha384",
-            Self::Sha512 => "sha512",
-            Self::Sha1 => "sha1",
-            Self::Md5 => "md5",
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -94,7 +82,7 @@ fn hash(call: &ToolCall) -> Result<Value, ToolError> {
         Algorithm::Sha1 => hex(&sha1::Sha1::digest(&data)),
         Algorithm::Md5 => hex(&md5::Md5::digest(&data)),
     };
-    Ok(json!({ "hash": hash, "algorithm": algorithm.name() }))
+    Ok(json!({ "hash": hash, "algorithm": algorithm }))
 }
 
 fn hmac(call: &ToolCall) -> Result<Value, ToolError> {
@@ -107,7 +95,7 @@ fn hmac(call: &ToolCall) -> Result<Value, ToolError> {
         Algorithm::Sha1 => mac::<Hmac<sha1::Sha1>>(key, data),
         Algorithm::Md5 => mac::<Hmac<md5::Md5>>(key, data),
     };
-    Ok(json!({ "hmac": mac?, "algorithm": algorithm.name() }))
+    Ok(json!({ "hmac": mac?, "algorithm": algorithm }))
 }
 
 fn mac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Result<String, ToolError> {

@@ -43,7 +43,7 @@ impl Function {
         self
     }
 
-    /// The tool as others hold it.
+    /// Returns the tool in the form that a runtime takes.
     pub(crate) fn shared(self) -> Arc<dyn Tool> {
         Arc::new(self)
     }

@@ -4,9 +4,9 @@
 //! nothing until the operator names what it may do: which networks, which servers, which
 //! directory. `docs/guide/tools.md` has an example of each.
 //!
-//! What a tool can fail with has a class ([`ErrorClass`](workflow_flows::ErrorClass)), which
-//! decides
-//! whether the step is tried again. No error holds a value of the arguments.
+//! An error has a class ([`ErrorClass`](workflow_flows::ErrorClass)), which decides whether the
+//! step is tried again. An error may name a path, a header, a receiver or a target. It holds no
+//! other value of the arguments.
 
 mod arguments;
 #[cfg(feature = "assert")]

@@ -1,10 +1,10 @@
 //! The tool and channel `mail`: a mail over SMTP.
 //!
 //! Its arguments are those of the channels (`to`, `title`, `text`, `data`), and further `subject`
-//! (instead of `title`), `html`, `cc` and `reply_to`. `data` is attached as JSON. A mail of a step
-//! has
-//! the same `Message-ID` in every attempt, by which many servers and readers drop repetitions: SMTP
-//! itself cannot say whether a mail whose answer was lost has been sent.
+//! (instead of `title`), `html`, `cc` and `reply_to`. `data` is attached as JSON.
+//!
+//! If the answer of the server is lost, SMTP cannot say whether the mail was sent. So all attempts
+//! of a step send one `Message-ID`: many servers and readers drop a second mail that has it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -211,7 +211,7 @@ impl Mail {
         }
     }
 
-    /// The address of a receiver: named, or allowed.
+    /// Returns the address of a receiver that is named, or whose domain is allowed.
     fn receiver(&self, name: &str) -> Result<Mailbox, ToolError> {
         if let Some(address) = self.names.get(name) {
             return mailbox(address);
@@ -226,8 +226,9 @@ impl Mail {
         }
     }
 
-    fn message(&self, arguments: &Arguments, key: &str) -> Result<Message, ToolError> {
-        let (to, cc) = (arguments.to.names(), arguments.cc.names());
+    fn message(&self, arguments: Arguments, key: &str) -> Result<Message, ToolError> {
+        let Arguments { to, cc, reply_to, title, subject, text, html, data } = arguments;
+        let (to, cc) = (to.names(), cc.names());
         if to.is_empty() || to.len() + cc.len() > RECEIVERS {
             return Err(invalid(format!("mail has no receiver, or more than {RECEIVERS}")));
         }
@@ -238,24 +239,22 @@ impl Mail {
         for name in cc {
             builder = builder.cc(self.receiver(name)?);
         }
-        if let Some(address) = &arguments.reply_to {
-            builder = builder.reply_to(mailbox(address)?);
+        if let Some(address) = reply_to {
+            builder = builder.reply_to(mailbox(&address)?);
         }
-        let subject = arguments.subject.as_ref().or(arguments.title.as_ref());
+        let subject = subject.or(title).unwrap_or_default();
         // A line break would begin another header.
-        let subject: String =
-            subject.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default();
-        let builder = builder.subject(subject);
-        let plain = SinglePart::plain(arguments.text.clone());
-        let content = match &arguments.html {
-            Some(html) => MultiPart::alternative().singlepart(plain).singlepart(SinglePart::html(html.clone())),
+        let builder = builder.subject(subject.split_whitespace().collect::<Vec<_>>().join(" "));
+        let plain = SinglePart::plain(text);
+        let content = match html {
+            Some(html) => MultiPart::alternative().singlepart(plain).singlepart(SinglePart::html(html)),
             None => MultiPart::mixed().singlepart(plain),
         };
-        let content = if arguments.data.is_null() {
+        let content = if data.is_null() {
             content
         } else {
             let kind = ContentType::parse("application/json").map_err(|_| failed("mail: cannot attach data"))?;
-            let attached = Attachment::new("data.json".to_owned()).body(arguments.data.to_string(), kind);
+            let attached = Attachment::new("data.json".to_owned()).body(data.to_string(), kind);
             MultiPart::mixed().multipart(content).singlepart(attached)
         };
         builder.multipart(content).map_err(|error| invalid(format!("mail cannot be written: {error}")))
@@ -299,14 +298,16 @@ impl Tool for Mail {
 
     async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
         let arguments: Arguments = parse("mail", &call.args)?;
-        let message = self.message(&arguments, &call.idempotency_key)?;
-        if message.formatted().len() > LONGEST {
+        let message = self.message(arguments, &call.idempotency_key)?;
+        let written = message.formatted();
+        if written.len() > LONGEST {
             return Err(invalid(format!("mail: the mail is larger than {LONGEST} bytes, the limit")));
         }
-        let timeout = shortest([Some(self.timeout), call.timeout]).unwrap_or(self.timeout);
+        let timeout = shortest(self.timeout, [call.timeout]);
         let late =
             |_| ToolError::new(ErrorClass::Timeout, format!("mail: the server did not answer within {timeout:?}"));
-        let sent = tokio::time::timeout(timeout, self.transport.send(message)).await.map_err(late)?;
+        let sent =
+            tokio::time::timeout(timeout, self.transport.send_raw(message.envelope(), &written)).await.map_err(late)?;
         match sent {
             Ok(response) => {
                 Ok(json!({ "code": response.code().to_string(), "message_id": self.message_id(&call.idempotency_key) }))
@@ -342,7 +343,7 @@ mod tests {
     }
 
     fn formatted(args: Value, key: &str) -> Result<String, ToolError> {
-        let message = mail().message(&parse("mail", &args)?, key)?;
+        let message = mail().message(parse("mail", &args)?, key)?;
         Ok(String::from_utf8(message.formatted()).unwrap())
     }
 
@@ -351,7 +352,16 @@ mod tests {
         let mail = mail();
         assert_eq!(mail.receiver("dept:billing").unwrap().email.to_string(), "billing@b.test");
         assert!(mail.receiver("Ann <ann@a.test>").is_ok() && mail.receiver("ann@A.TEST").is_ok());
-        for wrong in ["ann@b.test", "dept:other", "", "a@a.test, b@b.test", "ann@a.test\r\nBcc: x@b.test"] {
+        for wrong in [
+            "ann@b.test",
+            "dept:other",
+            "",
+            "a@a.test, b@b.test",
+            "ann@a.test\r\nBcc: x@b.test",
+            "\"ann\r\nRCPT TO:<x@b.test>\"@a.test",
+            "ann@a.test>\r\nRCPT TO:<x@b.test",
+            "ann@[127.0.0.1]",
+        ] {
             assert!(mail.receiver(wrong).is_err(), "{wrong:?}");
         }
         assert!(formatted(json!({ "to": [], "text": "x" }), "").is_err());
@@ -364,6 +374,15 @@ mod tests {
         let headers = mail.split("\r\n\r\n").next().unwrap();
         assert!(!headers.lines().any(|line| line.starts_with("Bcc")), "{headers}");
         assert!(headers.contains("Subject: Hi Bcc: evil@b.test"), "{headers}");
+        for name in
+            ["Ann\r\nBcc: x@b.test", "\"Ann\r\nBcc: x@b.test\"", "\"Ann\\\r\nBcc: x@b.test\"", "Ann\rBcc: x", "Ann\0"]
+        {
+            let Ok(mail) = formatted(json!({ "to": format!("{name} <ann@a.test>"), "text": "" }), "key") else {
+                continue;
+            };
+            let headers = mail.split("\r\n\r\n").next().unwrap();
+            assert!(!headers.split(['\r', '\n']).any(|line| line.starts_with("Bcc")), "{name:?}: {headers}");
+        }
         assert!(
             formatted(json!({ "to": "ann@a.test", "reply_to": "x@y.test\r\nBcc: z@y.test", "text": "" }), "").is_err()
         );

@@ -10,39 +10,27 @@ pub(crate) const MARK: &str = "WORKFLOW_TOOL_CALL";
 pub(crate) struct Processes {
     group: Option<Pid>,
     mark: String,
-    /// Dropped when the processes are gone, such as their temporary folder.
-    keep: Box<dyn Send + Sync>,
 }
 
 impl Processes {
-    /// The group that the process leads. `keep` is dropped after the last process was killed.
-    pub(crate) fn new(leader: Option<u32>, mark: String, keep: impl Send + Sync + 'static) -> Self {
+    /// Creates the owner of the group that the process leads. Drop it before the leader was waited
+    /// for: until then no other process can get the leader's number.
+    pub(crate) fn new(leader: Option<u32>, mark: String) -> Self {
         let group = leader.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Self { group, mark, keep: Box::new(keep) }
-    }
-
-    /// Kills the group. Call it before its leader was waited for: until then no other process can
-    /// get its number.
-    fn kill_group(&mut self) {
-        if let Some(group) = self.group.take() {
-            // Fails only if no process is left.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        Self { group, mark }
     }
 }
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        self.kill_group();
+        if let Some(group) = self.group {
+            // Fails only if no process is left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let mark = std::mem::take(&mut self.mark);
         // The search reads files of every process, which a thread of the runtime must not wait for.
-        let keep = std::mem::replace(&mut self.keep, Box::new(()));
-        let search = move || {
-            kill_marked(&mark);
-            drop(keep);
-        };
-        let spawned = std::thread::Builder::new().name("tool-cleanup".to_owned()).spawn(search);
-        drop(spawned);
+        let search = std::thread::Builder::new().name("tool-cleanup".to_owned());
+        drop(search.spawn(move || kill_marked(&mark)));
     }
 }
 
@@ -75,14 +63,9 @@ fn kill_marked(_mark: &str) {}
 /// The living processes with this entry in their environment.
 #[cfg(target_os = "linux")]
 fn marked(entry: &str) -> Vec<Pid> {
-    all().filter(|pid| has_mark(*pid, entry)).collect()
-}
-
-/// Every process that this one can see.
-#[cfg(target_os = "linux")]
-fn all() -> impl Iterator<Item = Pid> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+    let files = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = files.filter_map(|file| Pid::from_raw(file.file_name().to_str()?.parse().ok()?));
+    processes.filter(|pid| has_mark(*pid, entry)).collect()
 }
 
 #[cfg(target_os = "linux")]

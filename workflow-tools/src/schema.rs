@@ -9,7 +9,7 @@ use crate::arguments::invalid;
 /// A compiled schema. References lead into the schema alone, and patterns take linear time.
 pub(crate) struct Schema(Validator);
 
-/// How many problems are told at most.
+/// The most problems that are reported.
 const PROBLEMS: usize = 20;
 /// The longest text of one problem, in characters.
 const PROBLEM: usize = 300;
@@ -24,7 +24,7 @@ pub(crate) fn compile(schema: &Value) -> Result<Schema, ToolError> {
 }
 
 impl Schema {
-    /// Where the value does not fit: the place and the reason. Empty: it fits.
+    /// Returns where the value does not fit: the place and the reason. Empty: it fits.
     #[cfg(any(feature = "model", test))]
     pub(crate) fn problems(&self, value: &Value) -> Vec<String> {
         let found = self.0.iter_errors(value).take(PROBLEMS);
@@ -37,7 +37,7 @@ impl Schema {
         self.0.is_valid(value)
     }
 
-    /// The places where the value does not fit, without what stands there.
+    /// Returns the places where the value does not fit, without the values there.
     #[cfg(feature = "assert")]
     pub(crate) fn places(&self, value: &Value) -> Vec<String> {
         let found = self.0.iter_errors(value).take(PROBLEMS);

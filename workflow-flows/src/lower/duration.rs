@@ -3,11 +3,12 @@ use std::time::Duration;
 /// The longest duration of a document: ten years.
 const LONGEST: Duration = Duration::from_secs(3_653 * 86_400);
 
-/// Reads `30s`, `5m`, `24h`, `7d`, several of them (`1h30m`), or ISO 8601
-/// (`PT30S`, `P1DT2H`).
+/// Reads a duration as documents write it: `30s`, `5m`, `24h`, `7d`, several of them (`1h30m`), or
+/// ISO 8601 (`PT30S`, `P1DT2H`).
 ///
-/// The error says what would be right.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+/// # Errors
+/// A text that says how a duration is written.
+pub fn parse(text: &str) -> Result<Duration, String> {
     let millis = match text.strip_prefix('P') {
         Some(rest) => iso(rest),
         None => units(text, &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)]),

@@ -9,7 +9,7 @@ mod block;
 mod composite;
 mod context;
 mod dialect;
-mod duration;
+pub(crate) mod duration;
 mod fields;
 mod joins;
 mod jq;

@@ -1,8 +1,8 @@
 //! The tools `fs.read`, `fs.write`, `fs.append`, `fs.delete`, `fs.list`, `fs.stat`, `fs.copy` and
-//! `fs.move`: files below one directory. Linux alone (5.6 or later).
+//! `fs.move`: files below one directory. They need Linux 5.6 or later.
 //!
-//! A path is relative to that directory. The kernel walks it: it cannot leave the directory, and
-//! follows no link, also if another process changes the tree meanwhile.
+//! A path is relative to that directory. The kernel resolves it, so it cannot leave the directory
+//! and follows no link, even while another process changes the tree.
 //!
 //! ```
 //! use serde_json::json;

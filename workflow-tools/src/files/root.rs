@@ -2,20 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2,
-    renameat_with, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2, renameat, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use workflow_flows::{ErrorClass, ToolError};
 
 use crate::arguments::{failed, invalid};
 
-/// The directory that all paths are below. It is opened once, so a later change of its path has no
-/// effect.
+/// The directory that all paths start from. It is opened once, so a later change of its own path
+/// has no effect.
 pub(super) struct Root {
     directory: OwnedFd,
 }
@@ -78,22 +78,13 @@ impl Root {
         Ok(())
     }
 
-    /// Opens a regular file. A pipe or a device would wait or have effects.
-    fn file(&self, path: &str, flags: OFlags) -> Result<(File, Stat), ToolError> {
-        check(path)?;
-        let file = self.walk(path, flags | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())?;
-        let stat = fstat(&file).map_err(|error| refused(path, error))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok((File::from(file), stat)),
-            FileType::Directory => Err(invalid(format!("fs: {path:?} is a directory"))),
-            _ => Err(invalid(format!("fs: {path:?} is not a regular file"))),
-        }
-    }
-
     pub(super) fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ToolError> {
-        let (file, _) = self.file(path, OFlags::RDONLY)?;
+        check(path)?;
+        // Without NONBLOCK a pipe waits for a writer.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = regular(path, self.walk(path, flags, Mode::empty())?)?;
         let mut content = Vec::new();
-        file.take(limit + 1).read_to_end(&mut content).map_err(|error| broken(path, &error))?;
+        file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(|error| broken(path, &error))?;
         if content.len() as u64 > limit {
             return Err(invalid(format!("fs: {path:?} is larger than {limit} bytes, the limit")));
         }
@@ -114,8 +105,7 @@ impl Root {
         let mut file = File::from(file.map_err(|error| refused(path, error))?);
         let written = file.write_all(content).and_then(|()| file.sync_all()).map_err(|error| broken(path, &error));
         let moved = written.and_then(|()| {
-            renameat_with(&directory, temporary.as_str(), &directory, name, RenameFlags::empty())
-                .map_err(|error| refused(path, error))
+            renameat(&directory, temporary.as_str(), &directory, name).map_err(|error| refused(path, error))
         });
         if moved.is_err() {
             // The error that is returned is the first one.
@@ -124,17 +114,12 @@ impl Root {
         moved
     }
 
-    /// Appends to a file that is there, or creates one. Returns its size.
+    /// Appends to a file, or creates it. Returns its size.
     pub(super) fn append(&self, path: &str, content: &[u8]) -> Result<u64, ToolError> {
         let (directory, name) = self.parent(path, false)?;
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat2(&directory, name, flags, Mode::from_raw_mode(0o644), beneath());
-        let file = file.map_err(|error| refused(path, error))?;
-        let stat = fstat(&file).map_err(|error| refused(path, error))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(invalid(format!("fs: {path:?} is not a regular file")));
-        }
-        let mut file = File::from(file);
+        let mut file = regular(path, file.map_err(|error| refused(path, error))?)?;
         file.write_all(content).map_err(|error| broken(path, &error))?;
         Ok(file.metadata().map_err(|error| broken(path, &error))?.len())
     }
@@ -145,7 +130,7 @@ impl Root {
         fstat(&found).map_err(|error| refused(path, error))
     }
 
-    /// The entries of a directory, by name. Links are listed as what they are.
+    /// Returns the entries of a directory, sorted by path. Links are entries, and not followed.
     pub(super) fn list(&self, path: &str, recursive: bool) -> Result<Vec<Entry>, ToolError> {
         check(path)?;
         let directory = self.walk(path, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;
@@ -166,36 +151,41 @@ impl Root {
             let mut entries = Vec::new();
             let folder = self.walk(path, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;
             collect(folder.as_fd(), "", true, 0, &mut entries)?;
-            // What is deeper comes first.
+            // In reverse order a directory comes after its entries.
             entries.sort_by(|a, b| b.path.cmp(&a.path));
             for entry in entries {
                 let is_directory = FileType::from_raw_mode(entry.stat.st_mode) == FileType::Directory;
                 let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                let (above, name) = match entry.path.rsplit_once('/') {
-                    Some((above, name)) => {
-                        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
-                        let above = openat2(&folder, above, flags, Mode::empty(), beneath());
-                        (above.map_err(|error| refused(path, error))?, name)
-                    }
-                    None => (folder.try_clone().map_err(|error| broken(path, &error))?, entry.path.as_str()),
-                };
-                unlinkat(above, name, flags).map_err(|error| refused(path, error))?;
+                let (above, name) = entry.path.rsplit_once('/').unwrap_or((".", &entry.path));
+                let walk = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+                openat2(&folder, above, walk, Mode::empty(), beneath())
+                    .and_then(|above| unlinkat(above, name, flags))
+                    .map_err(|error| refused(path, error))?;
             }
         }
         unlinkat(&directory, name, AtFlags::REMOVEDIR).map_err(|error| refused(path, error))
     }
 
-    /// Moves a file or directory. A file that stands there is replaced.
+    /// Moves a file or directory. A file at the new path is replaced.
     pub(super) fn rename(&self, from: &str, to: &str, create_dirs: bool) -> Result<(), ToolError> {
         let (from_directory, from_name) = self.parent(from, false)?;
         let (to_directory, to_name) = self.parent(to, create_dirs)?;
-        renameat_with(from_directory, from_name, to_directory, to_name, RenameFlags::empty())
-            .map_err(|error| refused(from, error))
+        renameat(from_directory, from_name, to_directory, to_name).map_err(|error| refused(from, error))
+    }
+}
+
+/// Takes an open file if it is a regular one: a pipe would wait, and a device can have effects.
+fn regular(path: &str, file: OwnedFd) -> Result<File, ToolError> {
+    let stat = fstat(&file).map_err(|error| refused(path, error))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(File::from(file)),
+        FileType::Directory => Err(invalid(format!("fs: {path:?} is a directory"))),
+        _ => Err(invalid(format!("fs: {path:?} is not a regular file"))),
     }
 }
 
 fn collect(
-    directory: std::os::fd::BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     path: &str,
     recursive: bool,
     depth: usize,
@@ -227,7 +217,7 @@ fn collect(
     Ok(())
 }
 
-/// Refuses what the kernel would refuse also, with a better text.
+/// Refuses paths that the kernel would refuse too, with a clearer text.
 fn check(path: &str) -> Result<(), ToolError> {
     if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..") || path.contains('\0') {
         return Err(invalid(format!("fs: the path {path:?} is not below the root: write a relative path without ..")));
@@ -242,6 +232,9 @@ fn refused(path: &str, error: Errno) -> ToolError {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => invalid(format!("fs: {path:?} may not be used: {error}")),
         Errno::NOTEMPTY => invalid(format!("fs: {path:?} is not empty: set recursive")),
         Errno::NOSPC | Errno::DQUOT => ToolError::new(ErrorClass::Unavailable, format!("fs: {path:?}: {error}")),
+        Errno::NOTDIR | Errno::ISDIR | Errno::EXIST | Errno::NAMETOOLONG | Errno::INVAL => {
+            invalid(format!("fs: {path:?}: {error}"))
+        }
         _ => failed(format!("fs: {path:?}: {error}")),
     }
 }

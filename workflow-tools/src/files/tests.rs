@@ -99,6 +99,8 @@ async fn large_files_and_pipes_are_refused() {
     assert!(files.call("fs.write", json!({ "path": "pipe", "content": "x" })).await.is_err());
     assert!(files.call("fs.write", json!({ "path": "new", "content": "x".repeat(1_001) })).await.is_err());
     assert!(!files.root.join("new").exists());
+    let error = files.call("fs.read", json!({ "path": "large/below" })).await.unwrap_err();
+    assert_eq!(error.class, workflow_flows::ErrorClass::Invalid, "a file is no directory in the next attempt either");
 }
 
 #[test]

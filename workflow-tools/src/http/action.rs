@@ -24,10 +24,10 @@ struct Action {
 
 impl Http {
     /// Returns the tools `http.request`, `http.get` and `http.post`, which documents of the dialect
-    /// `opcode` call. Their statuses do not fail a step unless `fail_on_error_status` is set. The
-    /// bounds are those of this tool; a redirect to another host needs
-    /// [`cross_host_redirects`](super::HttpBuilder::cross_host_redirects), and certificates are
-    /// always checked.
+    /// `opcode` call. A status does not fail a step unless `fail_on_error_status` is set. The tools
+    /// have the bounds of this one. A redirect to another host needs
+    /// [`cross_host_redirects`](super::HttpBuilder::cross_host_redirects). Certificates are always
+    /// checked.
     #[must_use]
     pub fn actions(&self) -> Vec<Arc<dyn Tool>> {
         let make = |name, method| -> Arc<dyn Tool> { Arc::new(Action { http: self.clone(), name, method }) };
@@ -49,7 +49,7 @@ struct Arguments {
     auth: Option<Auth>,
     timeout: Option<Value>,
     follow_redirects: Option<bool>,
-    /// Read, and bounded by the tool's own number.
+    /// Accepted without an effect: the tool `http` has a bound of its own.
     #[serde(rename = "max_redirects")]
     _max_redirects: Option<u32>,
     #[serde(default)]
@@ -89,7 +89,7 @@ impl Auth {
     }
 }
 
-/// The arguments of the tool `http` that mean the same.
+/// Translates the arguments into those of the tool `http`.
 fn translated(arguments: Arguments, fixed: Option<&str>) -> Result<Value, ToolError> {
     if arguments.tls_skip_verify {
         return Err(invalid("tls_skip_verify is not possible: certificates are always checked"));

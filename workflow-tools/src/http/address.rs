@@ -1,4 +1,4 @@
-//! Which addresses a request may reach.
+//! Decides which addresses a request may reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -55,7 +55,7 @@ impl Network {
     }
 }
 
-/// The addresses that requests may reach: those of the public internet, and what the operator adds.
+/// The addresses that requests may reach: the public internet, and networks that the operator adds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reach {
     pub(super) networks: Vec<Network>,
@@ -102,7 +102,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // Teredo, benchmarks, ORCHID, documentation.
         (0x2001, 0..=0x1ff | 0xdb8, ..) => false,
         (0x3fff, 0..=0xfff, ..) => false,
-        // What is left of global unicast.
+        // Global unicast, which is 2000::/3. All other addresses are local or reserved.
         _ => a & 0b1110_0000_0000_0000 == 0x2000,
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_what_its_prefix_covers() {
+    fn a_network_has_the_addresses_of_its_prefix() {
         let contains =
             |network: &str, address: &str| network.parse::<Network>().unwrap().contains(address.parse().unwrap());
         assert!(contains("127.0.0.1", "127.0.0.1") && !contains("127.0.0.1", "127.0.0.2"));

@@ -7,10 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode, Url, redirect};
+use serde_json::Value;
 use workflow_flows::{ErrorClass, ToolError};
 
 use super::address::Reach;
 use super::resolver::{Resolver, Unreachable};
+use super::response::excerpt;
 use crate::arguments::{failed, invalid};
 
 /// A request that is ready to be sent.
@@ -24,6 +26,8 @@ pub(crate) struct Request {
 
 /// An answer whose body was read to its end.
 pub(crate) struct Answer {
+    /// The request as errors name it.
+    pub(crate) shown: String,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
@@ -147,12 +151,12 @@ impl Client {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status: response.status(), headers: response.headers().clone(), body })
+        Ok(Answer { shown: shown.to_owned(), status: response.status(), headers: response.headers().clone(), body })
     }
 }
 
 /// The request as errors name it: without path, query and headers, which may hold secrets.
-pub(crate) fn shown(method: &Method, url: &Url) -> String {
+fn shown(method: &Method, url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{method} {}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
 }
@@ -216,23 +220,28 @@ fn redirected(mut request: Request, status: StatusCode, target: Url, is_same: bo
     Some(request)
 }
 
-/// The error that a status stands for. `None` below 300.
-pub(crate) fn status_error(answer: &Answer, shown: &str, excerpt: &str) -> Option<ToolError> {
-    let status = answer.status.as_u16();
-    let class = match status {
-        0..=299 => return None,
-        408 => ErrorClass::Timeout,
-        429 => ErrorClass::RateLimited,
-        300..=499 => ErrorClass::Invalid,
-        _ => ErrorClass::Unavailable,
-    };
-    let message = match (status, answer.headers.contains_key(LOCATION)) {
-        (300..=399, true) => format!("{shown} answered {status}: it redirects, which is not followed"),
-        _ if excerpt.is_empty() => format!("{shown} answered {status}"),
-        _ => format!("{shown} answered {status}: {excerpt}"),
-    };
-    let retry_after = answer.headers.get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
-    Some(ToolError { class, message, retry_after })
+impl Answer {
+    /// Refuses a status of 300 or more. The error shows the beginning of the body without the words
+    /// of `hidden`.
+    pub(crate) fn check(&self, hidden: &[Value]) -> Result<(), ToolError> {
+        let (shown, status) = (&self.shown, self.status.as_u16());
+        let class = match status {
+            0..=299 => return Ok(()),
+            408 => ErrorClass::Timeout,
+            429 => ErrorClass::RateLimited,
+            300..=499 => ErrorClass::Invalid,
+            _ => ErrorClass::Unavailable,
+        };
+        let message = match (status, excerpt(&self.body, hidden)) {
+            (300..=399, _) if self.headers.contains_key(LOCATION) => {
+                format!("{shown} answered {status}: it redirects, which is not followed")
+            }
+            (_, excerpt) if excerpt.is_empty() => format!("{shown} answered {status}"),
+            (_, excerpt) => format!("{shown} answered {status}: {excerpt}"),
+        };
+        let retry_after = self.headers.get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+        Err(ToolError { class, message, retry_after })
+    }
 }
 
 /// The longest wait that a server may ask for.

@@ -1,8 +1,8 @@
 //! The tool `http`: one request, with bounds.
 //!
-//! A flow is written by people and agents, so its URLs are input. The tool refuses addresses of
-//! private networks, of this machine and of links, in every form that an address has. The check is
-//! made on the address that is connected to, and again after each redirect. Cookies are not kept,
+//! A flow is written by people and agents, so its URLs are input. The tool refuses private,
+//! loopback and link-local addresses, in every form that an address has. The check is made on the
+//! address that is connected to, and again after each redirect. Cookies are not kept,
 //! proxies of the environment are not used, and bodies are not unpacked.
 //!
 //! A result looks like this:
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! `body` is JSON if the server says so, else text; bytes that are not text stand in `body_base64`.
-//! `set-cookie` is left out of the headers, and the URL of the result, because results are recorded
-//! and both may hold credentials.
+//! A result has neither the header `set-cookie` nor the URL, because results are recorded and both
+//! may hold credentials.
 
 mod action;
 mod address;
@@ -32,12 +32,12 @@ use serde_json::{Value, json};
 use workflow_flows::{Tool, ToolCall, ToolError};
 
 pub use address::{InvalidNetwork, Network};
-#[cfg(any(feature = "mcp", feature = "model", feature = "notify"))]
+#[cfg(feature = "mcp")]
 pub(crate) use response::excerpt;
 
 use crate::arguments::{parse, shortest};
 use address::Reach;
-use client::{Client, shown, status_error};
+use client::Client;
 use request::Arguments;
 
 /// Headers that a request carries on behalf of an actor, such as its token for a host.
@@ -153,7 +153,7 @@ impl Http {
 
     #[cfg(any(feature = "model", feature = "notify"))]
     pub(crate) fn longest(&self, asked: Option<Duration>) -> Duration {
-        shortest([Some(self.timeout), asked]).unwrap_or(self.timeout)
+        shortest(self.timeout, [asked])
     }
 }
 
@@ -195,7 +195,7 @@ impl Tool for Http {
 
     async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
         let arguments: Arguments = parse("http", &call.args)?;
-        let timeout = shortest([Some(self.timeout), arguments.timeout.map(|span| span.0), call.timeout]);
+        let timeout = shortest(self.timeout, [arguments.timeout.map(|span| span.0), call.timeout]);
         let (expect, accept, redirects) = (arguments.expect, arguments.accepted()?, arguments.redirects);
         let mut request = arguments.request(&call.idempotency_key)?;
         let mut hidden = vec![call.args];
@@ -206,15 +206,11 @@ impl Tool for Http {
                 hidden.push(Value::String(value));
             }
         }
-        let shown = shown(&request.method, &request.url);
-        let answer = self.client.send(request, redirects, timeout.unwrap_or(self.timeout)).await?;
+        let answer = self.client.send(request, redirects, timeout).await?;
         let status = answer.status.as_u16();
         if !accept.iter().any(|range| range.contains(&status)) {
-            let excerpt = response::excerpt(&answer.body, &hidden);
-            if let Some(error) = status_error(&answer, &shown, &excerpt) {
-                return Err(error);
-            }
+            answer.check(&hidden)?;
         }
-        response::result(&answer, expect, &shown)
+        response::result(&answer, expect)
     }
 }

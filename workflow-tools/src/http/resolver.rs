@@ -1,4 +1,4 @@
-//! Finds the addresses of hosts, and gives only those that a request may reach.
+//! Finds the addresses of hosts, and returns only those that a request may reach.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use super::address::Reach;
 
 /// A host has no address that a request may reach.
 #[derive(Debug, thiserror::Error)]
-#[error("the host has private addresses alone")]
+#[error("the host has only private addresses")]
 pub(super) struct Unreachable;
 
-/// The resolver of the system behind a filter. The client connects to the addresses that it gives
-/// and asks for no others, so a name that changes between check and use gains nothing.
+/// The resolver of the system behind a filter. The client connects to the addresses that it returns
+/// and resolves no name again, so a name that changes between check and use gains nothing.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(super) reach: Arc<Reach>,

@@ -13,7 +13,8 @@ use super::request::Expect;
 use crate::arguments::failed;
 
 /// The result of the tool.
-pub(super) fn result(answer: &Answer, expect: Expect, shown: &str) -> Result<Value, ToolError> {
+pub(super) fn result(answer: &Answer, expect: Expect) -> Result<Value, ToolError> {
+    let shown = &answer.shown;
     let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = std::str::from_utf8(&answer.body).ok();
     let json: Option<Value> = match (expect, is_json(kind)) {
@@ -80,11 +81,17 @@ pub(crate) fn excerpt(body: &[u8], hidden: &[Value]) -> String {
 fn collect(value: &Value, words: &mut Vec<String>) {
     match value {
         Value::String(text) => {
+            // A server sees the user and the password in clear.
+            let pair = text.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
+            if let Some(pair) = pair.and_then(|pair| String::from_utf8(pair).ok()) {
+                collect(&Value::String(pair), words);
+            }
             let whole = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.~+/=".contains(c));
             // The parts of a path and of a pair may be repeated one by one.
             let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.~+".contains(c));
             words.extend(whole.chain(parts).chain([text.as_str()]).filter(|part| part.len() >= 4).map(str::to_owned));
         }
+        Value::Number(number) => words.extend(Some(number.to_string()).filter(|number| number.len() >= 4)),
         Value::Array(items) => items.iter().for_each(|item| collect(item, words)),
         Value::Object(fields) => fields.values().for_each(|field| collect(field, words)),
         _ => {}
@@ -100,6 +107,8 @@ mod tests {
         let hidden = [json!({ "headers": { "Authorization": "Bearer abc.def-123" }, "json": ["pass phrase"] })];
         let body = b"{\"error\": \"token abc.def-123 is\n expired\", \"was\": \"pass phrase\"}";
         assert_eq!(excerpt(body, &hidden), "{\"error\": \"token *** is expired\", \"was\": \"***\"}");
+        let basic = json!({ "Authorization": format!("Basic {}", STANDARD.encode("ann:hunter2")), "pin": 9301 });
+        assert_eq!(excerpt(b"hunter2 and 9301 are wrong", &[basic]), "*** and *** are wrong");
         assert_eq!(excerpt(&[0xff, b'a', 7], &[]), "\u{fffd}a");
         assert!(excerpt("x ".repeat(1000).as_bytes(), &[]).len() <= EXCERPT);
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
@@ -38,67 +39,34 @@ pub(super) struct Described {
 /// An open connection. Dropping it closes it and kills the processes of a server that it started.
 pub(super) struct Connection {
     service: RunningService<RoleClient, ()>,
-    /// Before the processes, so that the group is killed while its leader's number is taken.
-    _processes: Option<Processes>,
-    _child: Option<Child>,
+    /// A call ended without an answer. Cleared by an answer to a ping.
+    is_late: AtomicBool,
+    /// The variables or headers that the server got. They stand in no error.
+    hidden: Value,
+    /// The processes are dropped first, so the group is killed while its leader's number is taken.
+    _program: Option<(Processes, Child)>,
 }
+
+/// A session, and the program that serves it if the client has started one.
+type Opened = (RunningService<RoleClient, ()>, Option<(Processes, Child)>);
 
 impl Connection {
     /// Connects within the time that the server's options give.
     pub(super) async fn open(server: &Server, actor: &str) -> Result<Self, ToolError> {
-        let own = server.own(actor);
+        // Of equal names the last one counts: the value of the actor.
+        let values: Vec<(String, String)> = server.values.iter().cloned().chain(server.own(actor)).collect();
+        let hidden = values.iter().map(|(_, value)| value.as_str()).collect();
         let opened = async {
             match &server.kind {
-                Kind::Program { path, arguments } => Self::start(server, path, arguments, own).await,
-                Kind::Url(url) => Self::connect(server, url, own).await,
+                Kind::Program { path, arguments } => start(server, path, arguments, values).await,
+                Kind::Url(url) => connect(server, url, values).await,
             }
         };
         let limit = server.connect_timeout;
         let late =
             || ToolError::new(ErrorClass::Timeout, format!("{} did not connect within {limit:?}", server.shown()));
-        tokio::time::timeout(limit, opened).await.unwrap_or_else(|_| Err(late()))
-    }
-
-    async fn start(
-        server: &Server,
-        path: &std::path::Path,
-        arguments: &[String],
-        own: Vec<(String, String)>,
-    ) -> Result<Self, ToolError> {
-        let mark = uuid::Uuid::new_v4().to_string();
-        let mut command = Command::new(path);
-        command.args(arguments).env_clear().envs(server.values.iter().cloned()).envs(own).env(MARK, &mark);
-        command.process_group(0).kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let unstarted = |error: std::io::Error| {
-            invalid(format!("{}: {} cannot be started: {error}; see its options", server.shown(), path.display()))
-        };
-        let mut child = command.spawn().map_err(unstarted)?;
-        let processes = Processes::new(child.id(), mark, ());
-        let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
-            return Err(failed(format!("{} has no standard input and output", server.shown())));
-        };
-        let opened = ().serve((BoundedLines::new(stdout, MESSAGE_LIMIT), stdin)).await;
-        let service = opened.map_err(|_| unconnected(server))?;
-        Ok(Self { service, _processes: Some(processes), _child: Some(child) })
-    }
-
-    async fn connect(server: &Server, url: &str, own: Vec<(String, String)>) -> Result<Self, ToolError> {
-        let mut headers = HashMap::new();
-        for (name, value) in server.values.iter().cloned().chain(own) {
-            let parsed = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value));
-            let (Ok(name), Ok(mut value)) = parsed else {
-                return Err(invalid(format!("{}: the header {name:?} is not one of HTTP", server.shown())));
-            };
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
-        let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
-        config.max_sse_event_size = MESSAGE_LIMIT;
-        config.max_json_response_size = MESSAGE_LIMIT;
-        let transport = StreamableHttpClientTransport::with_client(plain_client(None)?, config);
-        let service = ().serve(transport).await.map_err(|_| unconnected(server))?;
-        Ok(Self { service, _processes: None, _child: None })
+        let (service, program) = tokio::time::timeout(limit, opened).await.unwrap_or_else(|_| Err(late()))?;
+        Ok(Self { service, is_late: AtomicBool::new(false), hidden, _program: program })
     }
 
     /// Whether the connection was closed by either side.
@@ -106,21 +74,29 @@ impl Connection {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Whether the server answers within this time.
+    /// Whether a call ended without an answer, and no ping was answered since then.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+    }
+
+    /// Asks whether the server answers a ping within this time.
     pub(super) async fn answers(&self, within: Duration) -> bool {
         let options = PeerRequestOptions::with_timeout(within);
         let ping = ClientRequest::PingRequest(PingRequest::default());
-        match self.service.peer().send_cancellable_request(ping, options).await {
+        let answers = match self.service.peer().send_cancellable_request(ping, options).await {
             Ok(handle) => handle.await_response().await.is_ok(),
             Err(_) => false,
-        }
+        };
+        self.is_late.store(!answers, Ordering::Relaxed);
+        answers
     }
 
     /// Returns all tools of the server.
     pub(super) async fn tools(&self, server: &Server) -> Result<Vec<Described>, ToolError> {
         let listed = tokio::time::timeout(server.connect_timeout, self.service.peer().list_all_tools()).await;
         let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not list its tools in time", server.shown()));
-        let tools = listed.map_err(|_| late())?.map_err(|error| refused(server, &error, &[]))?;
+        let tools =
+            listed.map_err(|_| late())?.map_err(|error| refused(server, &error, std::slice::from_ref(&self.hidden)))?;
         let described = tools.into_iter().map(|tool| Described {
             name: tool.name.to_string(),
             description: tool.description.as_deref().unwrap_or_default().to_owned(),
@@ -137,15 +113,19 @@ impl Connection {
         arguments: Map<String, Value>,
         timeout: Duration,
     ) -> Result<Value, ToolError> {
-        let hidden = [Value::Object(arguments.clone())];
+        let hidden = [Value::Object(arguments.clone()), self.hidden.clone()];
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let refused = |error| refused(server, &error, &hidden);
         let options = PeerRequestOptions::with_timeout(timeout);
         let handle = self.service.peer().send_cancellable_request(request, options).await.map_err(refused)?;
-        let mut cancel = CancelOnDrop { peer: self.service.peer().clone(), id: Some(handle.id.clone()) };
+        let (peer, id) = (self.service.peer().clone(), Some(handle.id.clone()));
+        let mut cancel = CancelOnDrop { is_late: &self.is_late, peer, id };
         let answered = handle.await_response().await;
         cancel.id = None;
+        if let Err(ServiceError::Timeout { .. }) = answered {
+            self.is_late.store(true, Ordering::Relaxed);
+        }
         match answered.map_err(refused)? {
             ServerResult::CallToolResult(result) => converted(server, result, &hidden),
             _ => Err(failed(format!("{} answered a call with something else", server.shown()))),
@@ -153,15 +133,60 @@ impl Connection {
     }
 }
 
-/// Tells the server that an answer is not needed.
-struct CancelOnDrop {
+async fn start(
+    server: &Server,
+    path: &std::path::Path,
+    arguments: &[String],
+    values: Vec<(String, String)>,
+) -> Result<Opened, ToolError> {
+    let mark = uuid::Uuid::new_v4().to_string();
+    let mut command = Command::new(path);
+    command.args(arguments).env_clear().envs(values).env(MARK, &mark);
+    command.process_group(0).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let unstarted = |error: std::io::Error| {
+        invalid(format!("{}: {} cannot be started: {error}; see its options", server.shown(), path.display()))
+    };
+    let mut child = command.spawn().map_err(unstarted)?;
+    let processes = Processes::new(child.id(), mark);
+    let (Some(stdout), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
+        return Err(failed(format!("{} has no standard input and output", server.shown())));
+    };
+    let opened = ().serve((BoundedLines::new(stdout, MESSAGE_LIMIT), stdin)).await;
+    let service = opened.map_err(|_| unconnected(server))?;
+    Ok((service, Some((processes, child))))
+}
+
+async fn connect(server: &Server, url: &str, values: Vec<(String, String)>) -> Result<Opened, ToolError> {
+    let mut headers = HashMap::new();
+    for (name, value) in values {
+        let parsed = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value));
+        let (Ok(name), Ok(mut value)) = parsed else {
+            return Err(invalid(format!("{}: the header {name:?} is not one of HTTP", server.shown())));
+        };
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+    config.max_sse_event_size = MESSAGE_LIMIT;
+    config.max_json_response_size = MESSAGE_LIMIT;
+    let transport = StreamableHttpClientTransport::with_client(plain_client(None)?, config);
+    let service = ().serve(transport).await.map_err(|_| unconnected(server))?;
+    Ok((service, None))
+}
+
+/// Tells the server that an answer is not needed, and marks the connection as late.
+struct CancelOnDrop<'a> {
+    is_late: &'a AtomicBool,
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let (Some(id), Ok(handle)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let Some(id) = self.id.take() else { return };
+        self.is_late.store(true, Ordering::Relaxed);
+        let Ok(handle) = tokio::runtime::Handle::try_current() else { return };
         let peer = self.peer.clone();
         handle.spawn(async move {
             let canceled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));
@@ -209,5 +234,5 @@ fn converted(server: &Server, result: CallToolResult, hidden: &[Value]) -> Resul
     Ok(json!({ "text": text, "structured": result.structured_content, "content": content }))
 }
 
-/// A client that can be shared.
+/// A connection that several calls use at once.
 pub(super) type Shared = Arc<Connection>;

@@ -1,12 +1,10 @@
 //! Tools of MCP servers, as `server/tool`.
 //!
-//! A connection belongs to one server and one actor, and carries what the operator gives for that
-//! actor. A pool keeps them: at most 20, each closed when it was idle for 60 s. No connection is
-//! held
-//! between two calls, so a run that waits holds none. If all are in use, a call waits for one
-//! within
-//! its timeout. Messages of servers are bounded; what a server writes to its error stream is
-//! dropped.
+//! A connection belongs to one server and one actor, and carries the values that the operator gives
+//! for that actor. A pool keeps at most 20 connections and closes one that was idle for 60 s. A
+//! call takes a connection and gives it back, so a run that waits has none. If all are in use, a
+//! call waits for one within its timeout. Messages of servers are bounded, and their error streams
+//! are dropped.
 //!
 //! A result looks like this:
 //!
@@ -180,14 +178,14 @@ impl Tool for McpTool {
             Value::Null => Map::new(),
             _ => return Err(invalid(format!("the arguments of {} are not an object", self.name))),
         };
-        let longest = self.server.call_timeout;
-        let timeout = shortest([Some(longest), call.timeout]).unwrap_or(longest);
+        let timeout = shortest(self.server.call_timeout, [call.timeout]);
         let work = async {
             let connection = self.pool.connection(&self.server, &call.actor).await?;
             connection.call(&self.server, &self.tool, arguments, timeout).await
         };
         let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not answer within {timeout:?}", self.name));
-        // The first chance to tell the server of the end is that of the call itself.
+        // The call ends at its timeout by itself and tells the server. This bound is for the wait
+        // for a connection.
         let bound = timeout + Duration::from_secs(1);
         tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(late()))
     }

@@ -11,13 +11,15 @@ use workflow_flows::ToolError;
 use super::client::{Connection, Shared};
 use super::server::Server;
 
-/// Connections belong to an actor: nothing that one has put into a session serves another.
+/// A server and an actor. Actors share no connection, because a session may hold data of its actor.
 type Key = (String, String);
 
-/// How long a connection may lie idle before it is asked whether it still works.
+/// How long a connection may be idle before its next use begins with a ping.
 const FRESH: Duration = Duration::from_secs(10);
-/// The longest time of that question.
+/// The longest wait for the answer to a ping.
 const PING: Duration = Duration::from_secs(5);
+/// The shortest time between two searches for idle connections, also if none may be idle at all.
+const SHORTEST_SWEEP: Duration = Duration::from_millis(100);
 
 /// The bounds of a pool.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +37,7 @@ pub(super) struct Pool {
 struct Inner {
     bounds: Bounds,
     places: Mutex<Places>,
-    /// Told when a place has become idle or free.
+    /// Notified when a place has become idle or free.
     freed: Notify,
 }
 
@@ -96,7 +98,7 @@ impl Pool {
         let mut held = cell.lock().await;
         if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
             let connection = Arc::clone(connection);
-            let is_fresh = lease.idle_since.is_none_or(|since| since.elapsed() < FRESH);
+            let is_fresh = !connection.is_late() && lease.idle_since.is_none_or(|since| since.elapsed() < FRESH);
             if is_fresh || connection.answers(PING).await {
                 return Ok(Leased { connection, _lease: lease });
             }
@@ -135,7 +137,7 @@ impl Pool {
 
 async fn sweep(inner: Weak<Inner>, idle: Duration) {
     loop {
-        tokio::time::sleep(idle / 4).await;
+        tokio::time::sleep((idle / 4).max(SHORTEST_SWEEP)).await;
         let Some(inner) = inner.upgrade() else { return };
         let (evicted, is_empty) = inner.lock().evict(idle);
         drop(evicted);
@@ -152,7 +154,7 @@ impl Inner {
     }
 }
 
-/// A cell, since when it was idle, and what was evicted for it.
+/// The cell of a place, when it became idle, and the entry that was evicted for it.
 type Taken = (Arc<tokio::sync::Mutex<Option<Shared>>>, Option<Instant>, Option<Entry>);
 
 impl Places {
@@ -176,7 +178,8 @@ impl Places {
         Some((cell, None, evicted))
     }
 
-    /// Removes what was idle for so long. Returns it, and whether nothing is left.
+    /// Removes the entries that were idle for at least `idle`. Returns them, and whether no entry
+    /// is left.
     fn evict(&mut self, idle: Duration) -> (Vec<Entry>, bool) {
         let old = |_: &Key, entry: &mut Entry| entry.users == 0 && entry.used_at.elapsed() >= idle;
         let evicted = self.entries.extract_if(old).map(|(_, entry)| entry).collect();

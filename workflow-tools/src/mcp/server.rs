@@ -1,4 +1,4 @@
-//! Which server is meant, and how it is reached.
+//! One MCP server: its name, how it is started or reached, and its values and times.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -44,8 +44,7 @@ impl fmt::Debug for Server {
 impl Server {
     /// Names a server that is started as a program and speaks over its standard input and output.
     /// Its environment is empty but for the given values. It leads a process group of its own,
-    /// which
-    /// is killed at the end.
+    /// which is killed at the end.
     #[must_use]
     pub fn program(
         name: impl Into<String>,

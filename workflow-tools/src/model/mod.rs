@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use workflow_flows::{Model, ModelAnswer, ModelCall, ToolError};
 
 use crate::arguments::{failed, invalid};
-use crate::http::client::{Request, shown, status_error};
+use crate::http::client::Request;
 use crate::http::request::insert;
-use crate::http::{Credentials, Http, excerpt};
+use crate::http::{Credentials, Http};
 use crate::schema;
 use wire::Completion;
 
@@ -103,8 +103,8 @@ impl ChatModelBuilder {
 /// ```
 /// use workflow_tools::model::ChatModel;
 ///
-/// let model = ChatModel::builder("https://models.example/v1",
-/// "small-1").key("sk-1").build().unwrap();
+/// let builder = ChatModel::builder("https://models.example/v1", "small-1");
+/// let model = builder.key("sk-1").build().unwrap();
 /// # let _ = model;
 /// ```
 #[derive(Clone)]
@@ -152,14 +152,11 @@ impl ChatModel {
                 hidden.push(Value::String(value));
             }
         }
-        let shown = shown(&request.method, &request.url);
         let answer = self.http.client().send(request, false, timeout).await?;
-        if let Some(error) = status_error(&answer, &shown, &excerpt(&answer.body, &hidden)) {
-            return Err(error);
-        }
-        let wrong = |_| failed(format!("{shown} answered with something that is not a chat completion"));
+        answer.check(&hidden)?;
+        let wrong = |_| failed(format!("{} answered with something that is not a chat completion", answer.shown));
         let completion: Completion = serde_json::from_slice(&answer.body).map_err(wrong)?;
-        completion.checked(&shown)
+        completion.checked(&answer.shown)
     }
 
     fn question(&self, call: &ModelCall, messages: &[Value]) -> Value {

@@ -1,9 +1,8 @@
 //! Channels that tell people: `webhook`, `pushover` and `in-app`. (`mail` is a channel of its own.)
 //!
-//! All channels are tools with equal arguments: `{to, title, text, data}`, of which `text` alone is
-//! required. So a flow, a handoff and an approval use any of them. Where a message goes, the
-//! operator
-//! says; `to` chooses among what the operator has named.
+//! All channels are tools with equal arguments: `{to, title, text, data}`, of which only `text` is
+//! required. So a flow, a handoff and an approval can use any of them. The operator names the
+//! receivers, and `to` chooses one of the names.
 
 mod in_app;
 mod pushover;

@@ -9,8 +9,8 @@ use workflow_flows::{Tool, ToolCall, ToolError};
 
 use super::{input_schema, notice};
 use crate::arguments::{failed, invalid};
-use crate::http::client::{Request, shown, status_error};
-use crate::http::{Http, excerpt};
+use crate::http::Http;
+use crate::http::client::Request;
 
 /// Makes a [`Pushover`].
 pub struct PushoverBuilder {
@@ -69,8 +69,8 @@ impl PushoverBuilder {
 /// use workflow_flows::Tool;
 /// use workflow_tools::notify::Pushover;
 ///
-/// let pushover = Pushover::builder("token of the application").user("ops", "key of the
-/// user").build().unwrap();
+/// let builder = Pushover::builder("token of the application").user("ops", "key of the user");
+/// let pushover = builder.build().unwrap();
 /// assert_eq!(pushover.name(), "pushover");
 /// ```
 #[derive(Clone)]
@@ -129,16 +129,12 @@ impl Tool for Pushover {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let body = body.to_string().into_bytes();
         let request = Request { method: Method::POST, url: self.url.clone(), headers, body };
-        let shown = shown(&request.method, &request.url);
         let answer = self.http.client().send(request, false, self.http.longest(call.timeout)).await?;
-        let hidden = [call.args, json!([self.token, user])];
-        if let Some(error) = status_error(&answer, &shown, &excerpt(&answer.body, &hidden)) {
-            return Err(error);
+        answer.check(&[call.args, json!([self.token, user])])?;
+        let result: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if result["status"] != 1 {
+            return Err(failed(format!("{} did not accept the message", answer.shown)));
         }
-        let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        if answer["status"] != 1 {
-            return Err(failed(format!("{shown} did not accept the message")));
-        }
-        Ok(json!({ "request": answer["request"] }))
+        Ok(json!({ "request": result["request"] }))
     }
 }

@@ -11,9 +11,9 @@ use workflow_flows::{Tool, ToolCall, ToolError};
 
 use super::{input_schema, notice};
 use crate::arguments::{failed, invalid};
-use crate::http::client::{Request, shown, status_error};
+use crate::http::Http;
+use crate::http::client::Request;
 use crate::http::request::insert;
-use crate::http::{Http, excerpt};
 
 /// Makes a [`Webhook`].
 pub struct WebhookBuilder {
@@ -69,8 +69,8 @@ impl WebhookBuilder {
 /// use workflow_flows::Tool;
 /// use workflow_tools::notify::Webhook;
 ///
-/// let webhook = Webhook::builder("a secret").target("ops",
-/// "https://ops.example/hook").build().unwrap();
+/// let builder = Webhook::builder("a secret").target("ops", "https://ops.example/hook");
+/// let webhook = builder.build().unwrap();
 /// assert_eq!(webhook.name(), "webhook");
 /// ```
 #[derive(Clone)]
@@ -127,12 +127,11 @@ impl Tool for Webhook {
         insert(&mut headers, "webhook-id", &call.idempotency_key)?;
         insert(&mut headers, "webhook-timestamp", &timestamp.to_string())?;
         insert(&mut headers, "webhook-signature", &signed.sign(&self.secret))?;
+        let path = json!([url.path(), url.query()]);
         let request = Request { method: Method::POST, url, headers, body };
-        let shown = shown(&request.method, &request.url);
         let answer = self.http.client().send(request, false, self.http.longest(call.timeout)).await?;
-        match status_error(&answer, &shown, &excerpt(&answer.body, &[call.args])) {
-            Some(error) => Err(error),
-            None => Ok(json!({ "status_code": answer.status.as_u16() })),
-        }
+        // The path of a target is often its secret.
+        answer.check(&[call.args, path])?;
+        Ok(json!({ "status_code": answer.status.as_u16() }))
     }
 }

@@ -4,8 +4,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 use workflow_flows::ErrorClass;
+use workflow_tests::until;
 use workflow_tools::http::Http;
 use workflow_tools::mail::{Encryption, Mail};
 
@@ -17,6 +19,8 @@ fn free_port() -> u16 {
 
 struct Catcher {
     _child: Child,
+    /// Kept open, because the catcher ends if it cannot write.
+    _output: Lines<BufReader<ChildStdout>>,
     smtp: u16,
     web: u16,
 }
@@ -24,7 +28,7 @@ struct Catcher {
 impl Catcher {
     async fn start() -> Self {
         let (smtp, web) = (free_port(), free_port());
-        let child = Command::new(node())
+        let mut child = Command::new(node())
             .arg(servers().join("maildev/dist/bin/maildev.js"))
             .args([
                 "--ip",
@@ -36,36 +40,22 @@ impl Catcher {
                 "--web",
                 &web.to_string(),
             ])
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let catcher = Self { _child: child, smtp, web };
-        for _ in 0..1_000 {
-            if catcher.get("/api/email").await.is_some() && std::net::TcpStream::connect(("127.0.0.1", smtp)).is_ok() {
-                return catcher;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("the catcher did not start");
+        // The last line of the banner, which is written once both servers listen.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        while !lines.next_line().await.unwrap().expect("the catcher starts").contains("Ctrl+C") {}
+        Self { _child: child, _output: lines, smtp, web }
     }
 
-    async fn get(&self, path: &str) -> Option<Value> {
+    /// The first mail, once it has arrived.
+    async fn mail(&self) -> Value {
         let http = Http::builder().allow_network("127.0.0.1".parse().unwrap()).build().unwrap();
-        let url = format!("http://127.0.0.1:{}{path}", self.web);
-        Some(call(&http, json!({ "url": url })).await.ok()?["body"].clone())
-    }
-
-    async fn mails(&self, count: usize) -> Vec<Value> {
-        for _ in 0..500 {
-            let mails = self.get("/api/email").await.unwrap_or_default();
-            if let Some(mails) = mails.as_array().filter(|mails| mails.len() >= count) {
-                return mails.clone();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("the mail did not arrive");
+        let args = json!({ "url": format!("http://127.0.0.1:{}/api/email", self.web) });
+        until("the mail arrives", async || call(&http, args.clone()).await.unwrap()["body"].get(0).cloned()).await
     }
 }
 
@@ -84,8 +74,7 @@ async fn a_mail_arrives_as_it_was_written() {
         "html": "<b>hi</b>", "data": { "n": 1 },
     });
     let sent = call(&mail, args).await.unwrap();
-    let mails = catcher.mails(1).await;
-    let got = &mails[0];
+    let got = catcher.mail().await;
     assert_eq!(got["subject"], "Größe Bcc: evil@c.test", "{got}");
     assert_eq!(got["from"][0]["address"], "flows@a.test");
     let to: Vec<&str> = got["to"].as_array().unwrap().iter().map(|to| to["address"].as_str().unwrap()).collect();
@@ -104,7 +93,6 @@ async fn failures_of_the_server_have_classes() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
-            use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
             let (stream, _) = listener.accept().await.unwrap();
             let mut stream = BufReader::new(stream);
             for answer in answers {
@@ -139,7 +127,6 @@ async fn a_password_is_not_sent_without_tls() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let seen = tokio::spawn(async move {
-        use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
         let (stream, _) = listener.accept().await.unwrap();
         let mut stream = BufReader::new(stream);
         let mut seen = String::new();

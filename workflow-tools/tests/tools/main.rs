@@ -16,7 +16,6 @@ mod notify;
 mod stub;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 use workflow_flows::{Tool, ToolCall, ToolError};
@@ -24,17 +23,6 @@ use workflow_flows::{Tool, ToolCall, ToolError};
 /// Calls a tool as a step does.
 async fn call(tool: &dyn Tool, args: Value) -> Result<Value, ToolError> {
     tool.call(ToolCall::new(args, "ann", "run-1/charge")).await
-}
-
-/// Waits until a fact holds.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1_000 {
-        if holds() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("it did not happen that {what}");
 }
 
 /// The servers that scripts/mcp installs.

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError};
+use workflow_tests::until;
 use workflow_tools::mcp::{Mcp, Server};
 
-use crate::{call, node, servers, until};
+use crate::{call, node, servers};
 
 fn script(package: &str) -> String {
     servers().join("@modelcontextprotocol").join(package).join("dist/index.js").to_str().unwrap().to_owned()
@@ -156,7 +157,7 @@ async fn broken_servers_are_refused_within_their_time() {
         assert!(took < Duration::from_secs(20), "{script}: {took:?}");
         assert_eq!(mcp.connections(), 0, "{script}: a server that does not connect takes no place");
     }
-    until("no broken server runs", || running("70.125") == 0).await;
+    until("no broken server runs", async || (running("70.125") == 0).then_some(())).await;
     let absent = Mcp::builder().server(Server::program("absent", "/no/such/program", [""; 0])).build();
     assert_eq!(tool_call(&absent, "ann", ("absent", "x"), json!({})).await.unwrap_err().class, ErrorClass::Invalid);
     let nowhere = Mcp::builder().server(Server::url("nowhere", "http://127.0.0.1:9/mcp")).build();
@@ -170,11 +171,18 @@ async fn broken_servers_are_refused_within_their_time() {
 const SMALL: &str = r#"
 const lines = require('readline').createInterface({ input: process.stdin });
 require('child_process').spawn('/bin/sleep', ['71.125']);
+let deaf = false;
 lines.on('line', (line) => {
+  if (deaf) return;
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
   if (method === 'tools/call' && params.name === 'die') process.exit(1);
   if (method === 'tools/call' && params.name === 'hang') return;
+  if (method === 'tools/call' && params.name === 'deafen') return deaf = true;
+  if (method === 'tools/call' && params.name === 'tell') {
+    const error = { code: -32000, message: `not with ${process.env.TOKEN}` };
+    return console.log(JSON.stringify({ jsonrpc: '2.0', id, error }));
+  }
   const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } };
   const text = method === 'tools/call' ? String(process.pid) : '';
   const result = method === 'initialize' ? info : method === 'ping' ? {} : { content: [{ type: 'text', text }] };
@@ -200,7 +208,34 @@ async fn a_dead_server_is_replaced_and_its_children_are_killed() {
     assert_eq!(mcp.connections(), 2);
     drop(mcp);
     let gone = |result: &Value| !Path::new(&format!("/proc/{}", result["text"].as_str().unwrap())).exists();
-    until("all servers are gone", || gone(&first) && gone(&second) && gone(&other)).await;
+    until("all servers are gone", async || (gone(&first) && gone(&second) && gone(&other)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_server_that_answers_nothing_is_replaced() {
+    let mcp = Mcp::builder().server(small("small")).build();
+    let (short, long) = (Duration::from_millis(500), Duration::from_secs(60));
+    let mut pids = Vec::new();
+    // The tool ends the call, or the interpreter drops it.
+    for (of_tool, of_interpreter) in [(short, long), (long, short)] {
+        pids.push(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap());
+        let mut deafen = ToolCall::new(json!({}), "ann", "key");
+        deafen.timeout = Some(of_tool);
+        let tool = mcp.tool("small", "deafen").unwrap();
+        match tokio::time::timeout(of_interpreter, tool.call(deafen)).await {
+            Ok(ended) => assert_eq!(ended.unwrap_err().class, ErrorClass::Timeout),
+            Err(_) => assert_eq!(of_interpreter, short),
+        }
+    }
+    pids.push(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap());
+    assert!(pids[0] != pids[1] && pids[1] != pids[2], "{pids:?}");
+}
+
+#[tokio::test]
+async fn no_error_holds_a_value_of_the_server() {
+    let mcp = Mcp::builder().server(small("small").values_of(|_| vec![("TOKEN".to_owned(), "hunter2".to_owned())]));
+    let error = tool_call(&mcp.build(), "ann", ("small", "tell"), json!({})).await.unwrap_err();
+    assert!(error.message.contains("not with ***"), "{error}");
 }
 
 #[tokio::test]
@@ -212,19 +247,18 @@ async fn many_servers_share_few_places() {
     let mcp = builder.build();
     let calls = (0..8).map(|number| {
         let mcp = mcp.clone();
-        tokio::spawn(async move { tool_call(&mcp, "ann", (&format!("s{number}"), "pid"), json!({})).await.map(|_| ()) })
+        tokio::spawn(async move {
+            tool_call(&mcp, "ann", (&format!("s{number}"), "pid"), json!({})).await.unwrap();
+            mcp.connections()
+        })
     });
+    // All calls are spawned before the first one is awaited.
     let calls: Vec<_> = calls.collect();
-    let mut most = 0;
-    while calls.iter().any(|call| !call.is_finished()) {
-        most = most.max(mcp.connections());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
     for ended in calls {
-        ended.await.unwrap().unwrap();
+        let connections = ended.await.unwrap();
+        assert!((1..=3).contains(&connections), "{connections} connections at once");
     }
-    assert!((1..=3).contains(&most), "{most} connections at once");
-    until("idle connections are closed", || mcp.connections() == 0).await;
+    until("idle connections are closed", async || (mcp.connections() == 0).then_some(())).await;
 }
 
 #[tokio::test]
@@ -234,7 +268,7 @@ async fn a_connection_in_use_is_not_evicted() {
         Mcp::builder().connections(1).server(hangs).server(small("b").call_timeout(Duration::from_secs(60))).build();
     let other = mcp.clone();
     let hanging = tokio::spawn(async move { tool_call(&other, "ann", ("a", "hang"), json!({})).await });
-    until("the place is taken", || mcp.connections() == 1).await;
+    until("the place is taken", async || (mcp.connections() == 1).then_some(())).await;
     let begun = Instant::now();
     tool_call(&mcp, "ann", ("b", "pid"), json!({})).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(1), "it waited for the place");

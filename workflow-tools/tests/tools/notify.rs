@@ -34,6 +34,14 @@ async fn a_webhook_is_signed() {
 }
 
 #[tokio::test]
+async fn the_path_of_a_webhook_stands_in_no_error() {
+    let stub = Stub::start(|request| Reply::new("404 Not Found", "", request.lines().next().unwrap())).await;
+    let webhook = Webhook::builder("secret").target("ops", stub.url("/T1/hunter2?k=hunter3")).http(http());
+    let error = call(&webhook.build().unwrap(), json!({ "to": "ops", "text": "hi" })).await.unwrap_err();
+    assert!(error.message.contains("404: POST") && !error.message.contains("hunter"), "{error}");
+}
+
+#[tokio::test]
 async fn pushover_gets_its_form_and_its_keys_stand_in_no_error() {
     let stub = Stub::start(|request| {
         if request.contains("fail") {
