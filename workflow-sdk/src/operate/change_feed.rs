@@ -1,6 +1,6 @@
 //! Finds changes by comparing what is read with what was read before. Neither reads nor waits.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,16 +56,27 @@ impl ChangeLog {
         self.changes.clear();
     }
 
-    /// Returns the changes after a place, the last one of each thing. `None`: some of them are not
-    /// kept, or the place is of another log.
+    /// Returns the changes after a place, the last one of each thing. A run that has entered and
+    /// then changed has entered. `None`: some changes are not kept, or the place is of another log.
     pub(super) fn since(&self, place: &ChangePlace) -> Option<Vec<Change>> {
         if place.log != self.id || place.number > self.end().number {
             return None;
         }
         let skipped = usize::try_from(place.number.checked_sub(self.begins_at)?).ok()?;
-        let changes: Vec<&Change> = self.changes.iter().skip(skipped).collect();
-        let is_last = |at: &usize| !changes[at + 1..].iter().any(|later| thing(later) == thing(changes[*at]));
-        Some((0..changes.len()).filter(is_last).map(|at| changes[at].clone()).collect())
+        let mut last: HashMap<_, (usize, Change)> = HashMap::new();
+        for (at, change) in self.changes.iter().enumerate().skip(skipped) {
+            let thing = thing(change);
+            let change = match (last.get(&thing), change) {
+                (Some((_, Change::Entered { .. })), &Change::Changed { run, status }) => {
+                    Change::Entered { run, status }
+                }
+                _ => change.clone(),
+            };
+            last.insert(thing, (at, change));
+        }
+        let mut last: Vec<_> = last.into_values().collect();
+        last.sort_unstable_by_key(|(at, _)| *at);
+        Some(last.into_iter().map(|(_, change)| change).collect())
     }
 }
 
@@ -245,6 +256,19 @@ mod tests {
         let expected = vec![changed(other, RunStatus::Running), changed(one, RunStatus::Failed)];
         assert_eq!(log.since(&begin), Some(expected));
         assert_eq!(log.since(&log.end()), Some(Vec::new()));
+    }
+
+    /// Another reader had the run read twice, so both changes came before this reader asked.
+    #[test]
+    fn a_run_that_changed_after_it_entered_has_entered() {
+        let mut log = ChangeLog::new(7);
+        let begin = log.end();
+        let run = RunId::generate();
+        log.add(vec![Change::Entered { run, status: RunStatus::Pending }]);
+        log.add(vec![Change::Changed { run, status: RunStatus::Running }]);
+        assert_eq!(log.since(&begin), Some(vec![Change::Entered { run, status: RunStatus::Running }]));
+        log.add(vec![Change::Left { run }]);
+        assert_eq!(log.since(&begin), Some(vec![Change::Left { run }]));
     }
 
     #[test]
