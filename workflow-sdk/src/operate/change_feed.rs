@@ -103,7 +103,7 @@ impl WatchedRuns {
         // The oldest first, so that the changes are in the order of the starts.
         changes.extend(runs.iter().rev().filter_map(|run| match known.get(&run.id) {
             None => Some(Change::Entered { run: run.id, status: run.status }),
-            Some(number) if *number != number_of(run) => Some(Change::Changed { run: run.id, status: run.status }),
+            number if number != self.0.get(&run.id) => Some(Change::Changed { run: run.id, status: run.status }),
             Some(_) => None,
         }));
         changes
