@@ -24,7 +24,7 @@ pub struct ListEmitted {
     /// The number of the item after which to begin. Default: 0, so with the first one.
     #[serde(default)]
     pub after: u64,
-    /// The largest number of items. Default: 64. Range: 1 to [`ListEmitted::MAX_LIMIT`].
+    /// The largest number of items. Default: [`ListEmitted::MAX_LIMIT`]. Range: 1 to the default.
     #[serde(default = "default_limit")]
     pub limit: u32,
     /// How long the call waits for an item, in milliseconds. Default: 0. A longer time than
@@ -34,12 +34,13 @@ pub struct ListEmitted {
 }
 
 const fn default_limit() -> u32 {
-    64
+    ListEmitted::MAX_LIMIT
 }
 
 impl ListEmitted {
-    /// The largest limit. It is bounded because a whole page is held in memory.
-    pub const MAX_LIMIT: u32 = 1_000;
+    /// The largest limit. It is small because a page is held in memory, and each item may have the
+    /// largest size of a payload.
+    pub const MAX_LIMIT: u32 = 64;
 
     /// Asks for the first items of a stream.
     #[must_use]
@@ -54,8 +55,8 @@ impl ListEmitted {
         self
     }
 
-    /// Sets the largest number of items. Default: 64. Range: 1 to [`ListEmitted::MAX_LIMIT`];
-    /// another value is refused by the call.
+    /// Sets the largest number of items. Default: [`ListEmitted::MAX_LIMIT`]. Range: 1 to the
+    /// default; another value is refused by the call.
     #[must_use]
     pub fn limit(mut self, items: u32) -> Self {
         self.limit = items;
