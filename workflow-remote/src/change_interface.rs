@@ -1,5 +1,5 @@
-//! Changes, by requests that wait for them. The caller sends a request that was cut off again, with
-//! the same cursor, so no change is lost.
+//! Changes, by requests that wait for them. After a request that was cut off the caller sends its
+//! cursor again, so no change is lost.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ pub(super) struct ChangePlace {
 /// The last changes, in their order.
 #[derive(Debug)]
 pub(super) struct ChangeLog {
-    /// Distinguishes the log from those of other processes, and from an earlier one of this.
+    /// Distinguishes the log from logs of other processes, and from earlier logs of this process.
     id: u64,
     /// The number of the first change that is kept.
     begins_at: u64,
@@ -50,7 +50,7 @@ impl ChangeLog {
         self.begins_at += u64::try_from(excess).unwrap_or_default();
     }
 
-    /// Makes every earlier place one of which changes are not kept.
+    /// Forgets all changes, so that every earlier place is too old.
     pub(super) fn begin_anew(&mut self) {
         self.begins_at = self.end().number + 1;
         self.changes.clear();
@@ -110,8 +110,8 @@ impl WatchedRuns {
     }
 }
 
-/// Returns a number that differs if the row shows another state. The lease of a running run is none
-/// of it, because it changes all the time.
+/// Returns a number that differs if the row shows another state. It leaves out the lease of a
+/// running run, which changes all the time.
 fn number_of(run: &RunSummary) -> u64 {
     let mut run = run.clone();
     let worker = match &run.now {
@@ -122,7 +122,7 @@ fn number_of(run: &RunSummary) -> u64 {
     if run.status == RunStatus::Running {
         run.available_at = Timestamp::from_micros(0);
     }
-    // It is plain data with names as keys, which can always be written.
+    // This is plain data with text as keys, so it can always be written.
     hash(&serde_json::to_string(&(run, worker)).unwrap_or_default())
 }
 
@@ -132,8 +132,8 @@ pub(super) struct WatchedRun {
     id: RunId,
     /// `None`: it was never read, or it was deleted.
     row: Option<Row>,
-    /// The last outcome before which no outcome can appear any more. What is before it was told.
-    /// A transaction of a step may commit after outcomes with later positions.
+    /// The last outcome before which no outcome can appear any more. The changes before it were
+    /// returned. A transaction of a step may commit after outcomes with later positions.
     settled: Option<HistoryPlace>,
     /// The attempts behind it: status, position and claim.
     attempts: BTreeMap<(String, i64), Attempt>,
