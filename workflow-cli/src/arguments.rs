@@ -21,7 +21,7 @@ pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
 pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow};
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
-pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartRun};
+pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
 pub(crate) use schedules::SchedulesVerb;
 pub(crate) use statistics::{Failures, Stats};
 

@@ -11,7 +11,9 @@ use workflow_flows::graph::{Flow, OnTimeout};
 use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, levels, mermaid};
 use workflow_sdk::Workflow;
 
-use crate::arguments::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartRun, Verb};
+use crate::arguments::{
+    CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartOptions, StartRun, Verb,
+};
 use crate::output::Output;
 use crate::verbs::{order, payload};
 use crate::{Exit, Failure};
@@ -107,7 +109,7 @@ fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
 
 /// Checks a document and its input. Returns the start of its run.
 fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
-    let input: Value = serde_json::from_str(payload::read(&arguments.input)?.as_str()).map_err(no_json)?;
+    let input: Value = serde_json::from_str(payload::read(&arguments.options.input)?.as_str()).map_err(no_json)?;
     let source = read(&arguments.file)?;
     let name = name_of(&arguments.file);
     let mut checked = check(&source, &options(arguments.dialect, &name));
@@ -120,25 +122,18 @@ fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
         tell(&arguments.file.display().to_string(), &checked, output)?;
         return Ok(Done::Ended(Exit::Error));
     };
-    let RunFlow { key, queue, delay, mut tags, wait, author, .. } = arguments;
-    tags.push(format!("{FLOW_TAG}={}", flow.name));
+    let mut options = arguments.options;
+    options.tags.push(format!("{FLOW_TAG}={}", flow.name));
     let deadline = (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout);
-    let start = FlowStart::new(flow).input(input).actor(order::actor(&author).unwrap_or_default());
-    let start = serde_json::to_string(&start).map_err(no_json)?;
-    let workflow = <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned();
+    let start = FlowStart::new(flow).input(input).actor(order::actor(&options.author).unwrap_or_default());
+    let input = serde_json::to_string(&start).map_err(no_json)?;
     let run = StartRun {
-        workflow,
-        input: start,
-        key,
-        queue,
+        workflow: <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned(),
+        options: StartOptions { input, ..options },
         gate: None,
         version: None,
         priority: None,
-        delay,
         deadline,
-        tags,
-        wait,
-        author,
     };
     Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run)))))
 }

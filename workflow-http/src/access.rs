@@ -141,8 +141,9 @@ impl Access {
         &self.redact
     }
 
-    /// Counts the streams of events among these, which may be those of other routers, too. Default:
-    /// [`Streams::default`], which end with the server's connections.
+    /// Sets the bound on open streams of events, and what ends them. Several routers may share it.
+    /// Default: [`Streams::default`]. Without [`Streams::end`] a server that stops waits for the
+    /// streams that are open.
     pub fn streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
         self

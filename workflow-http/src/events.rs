@@ -1,7 +1,7 @@
-//! Streams of events: what changes, as it changes.
+//! Streams of events that tell what changes.
 //!
-//! A stream is text that the connection asks for when it can be written. So a reader that does not
-//! read keeps one event in memory, and is told to read anew if it falls too far behind.
+//! The server makes the next part of a stream when the connection can be written. So a reader that
+//! does not read keeps one part in memory. If it falls too far behind, it gets a reset.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -101,10 +101,10 @@ pub(crate) async fn events(
     Ok(stream_of_changes(&shared.operate, &shared.streams, list, last_id(&headers)).await?)
 }
 
-/// Opens a stream of changes. `last_id` is that of the last event that the reader got.
+/// Opens a stream of changes. `last_id` is the id of the last event that the reader got.
 ///
 /// # Errors
-/// Those of [`OperateChanges::changes`](operate::OperateChanges::changes), and
+/// See [`OperateChanges::changes`](operate::OperateChanges::changes).
 /// [`Full`](OperateErrorCode::Full) if too many streams are open.
 ///
 /// # Cancel safety
@@ -143,8 +143,8 @@ impl Source for Changes {
     }
 }
 
-/// Returns the changes after the last event that a reader got. One that cannot be gone on from
-/// resets the reader: a browser sends it again and again.
+/// Returns the changes after the last event that a reader got. An id from which nothing can go on
+/// resets the reader, because a browser would send the id again and again.
 pub(crate) async fn resumed(
     operate: &Arc<dyn Operate>,
     list: ListChanges,
@@ -183,7 +183,7 @@ pub fn last_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("last-event-id")?.to_str().ok().filter(|id| !id.is_empty())
 }
 
-/// Where a stream gets its events.
+/// The source of a stream's events.
 #[async_trait]
 pub(crate) trait Source: Send {
     /// Waits for the next events, for at most [`SILENCE`].
@@ -205,7 +205,7 @@ struct Sending<S> {
     is_over: bool,
 }
 
-/// Returns the answer that sends a first frame and what a source gives after it.
+/// Returns the answer that sends a first frame, and then the frames of a source.
 pub(crate) fn respond(open: OpenStream, first: Next, source: impl Source + 'static) -> Response {
     let is_over = matches!(first, Next::Last(_));
     let (Next::Frame(first) | Next::Last(first)) = first;
@@ -242,7 +242,7 @@ impl<S: Source> Sending<S> {
     }
 }
 
-/// Answers a reader that comes back to a stream that is complete: a browser then asks no more.
+/// Answers a reader that got the last event of a stream. After this answer a browser asks no more.
 pub(crate) fn complete() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }

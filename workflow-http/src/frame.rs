@@ -12,7 +12,7 @@ const RETRY_MS: u32 = 1_000;
 pub(crate) struct Frame(String);
 
 impl Frame {
-    /// Returns what a stream begins with.
+    /// Returns the beginning of a stream.
     pub(crate) fn first() -> Self {
         Self(format!("retry: {RETRY_MS}\n\n"))
     }

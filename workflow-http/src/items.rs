@@ -87,9 +87,8 @@ pub(crate) async fn stream(
     let open = shared.streams.open()?;
     let list = ListEmitted::new(run, name).after(after).limit(READ_AT_ONCE);
     let page = shared.operate.emitted(list.clone()).await?;
-    let mut items = Items { operate: Arc::clone(&shared.operate), list, is_complete: false };
+    let mut items = Items { operate: Arc::clone(&shared.operate), list: list.wait(SILENCE), is_complete: false };
     let first = items.frame_of(page, Frame::first());
-    items.list = items.list.wait(SILENCE);
     Ok(respond(open, Next::Frame(first), items))
 }
 

@@ -38,13 +38,12 @@ pub(crate) async fn events(
         // Behind the place from which the stream goes on, so that no end is missed.
         _ => status(&shared.operate, run).await?,
     };
-    let mut events = RunEvents { operate: Arc::clone(&shared.operate), run, list, from };
+    let mut events = RunEvents { operate: Arc::clone(&shared.operate), run, list: list.wait(SILENCE), from };
     let first = events.frame_of(&page, Some(status), Frame::first());
-    events.list.wait_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
     Ok(respond(open, first, events))
 }
 
-/// Returns the status of a run; `None` if it was deleted.
+/// Returns the status of a run. `None`: it was deleted.
 async fn status(operate: &Arc<dyn Operate>, run: RunId) -> Result<Option<RunStatus>, OperateError> {
     match operate.run(run).await {
         Ok(detail) => Ok(Some(detail.summary.status)),
@@ -62,8 +61,8 @@ struct RunEvents {
 }
 
 impl RunEvents {
-    /// Returns the events of a page. `seen` is the status if it was read before the page, or if the
-    /// page has none; `None` in it says that the run was deleted.
+    /// Returns the events of a page. `seen` is the run's status, where it was read beside the page;
+    /// a status in the page goes before it. `Some(None)`: the run was deleted.
     fn frame_of(&mut self, page: &ChangePage, seen: Option<Option<RunStatus>>, mut frame: Frame) -> Next {
         self.list.cursor = Some(page.cursor.clone());
         // All but the last event lead back to the beginning of the page, because a reader that is

@@ -7,8 +7,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use workflow_sdk::operate::{OperateError, OperateErrorCode};
 
 /// The streams of events that are open at the routers of an application. It bounds their number,
-/// and ends them when the server stops, which would otherwise wait for them. Clones are the same
-/// streams.
+/// and ends them when the server stops, which would otherwise wait for them. Clones share the bound
+/// and the end.
 ///
 /// ```
 /// use workflow_http::{Access, Streams, router};

@@ -1,5 +1,5 @@
-//! Changes, by requests that wait for them. The caller sends a request that was cut off again, with
-//! the same cursor, so no change is lost.
+//! Changes, by requests that wait for them. After a request that was cut off the caller sends its
+//! cursor again, so no change is lost.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl OperateChanges for Remote {
     }
 
     async fn emitted(&self, list: ListEmitted) -> Result<EmittedPage, OperateError> {
-        let wait = Duration::from_millis(list.wait_ms).min(ListChanges::MAX_WAIT);
+        let wait = list.longest_wait();
         let target = of_run(list.run, &["emitted", &list.name]).with("after", Some(list.after));
         let target = target.with("limit", Some(list.limit)).with("wait", seconds(wait));
         self.get_within(target, self.timeout + wait).await

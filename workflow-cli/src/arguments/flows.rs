@@ -1,10 +1,8 @@
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Author;
-use crate::clock::parse_duration;
+use super::StartOptions;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FlowVerb {
@@ -91,25 +89,7 @@ pub(crate) struct RunFlow {
     /// The dialect; default: found out from the document
     #[arg(long, value_enum, value_name = "DIALECT")]
     pub(crate) dialect: Option<FlowDialect>,
-    /// The input as JSON; @FILE reads a file
-    #[arg(long, short, default_value = "null", value_name = "JSON")]
-    pub(crate) input: String,
-    /// An idempotency key: a second start with it starts nothing
-    #[arg(long)]
-    pub(crate) key: Option<String>,
-    /// The queue
-    #[arg(long, value_name = "NAME")]
-    pub(crate) queue: Option<String>,
-    /// Start after this time, as 10m
-    #[arg(long = "in", value_parser = parse_duration, value_name = "TIME")]
-    pub(crate) delay: Option<Duration>,
-    /// A tag to find the run by; may be given more than once
-    #[arg(long = "tag", value_name = "NAME=VALUE")]
-    pub(crate) tags: Vec<String>,
-    /// Wait for the end of the run and print its output
-    #[arg(long, value_parser = parse_duration, value_name = "TIME", num_args = 0..=1, default_missing_value = "365d")]
-    pub(crate) wait: Option<Duration>,
     // The run acts on behalf of the author: tools and policies see the name.
     #[command(flatten)]
-    pub(crate) author: Author,
+    pub(crate) options: StartOptions,
 }

@@ -81,10 +81,9 @@ pub(crate) struct ListRuns {
     pub(crate) watch: bool,
 }
 
+/// The options of every start.
 #[derive(Debug, Args)]
-pub(crate) struct StartRun {
-    /// The name of the workflow
-    pub(crate) workflow: String,
+pub(crate) struct StartOptions {
     /// The input as JSON; @FILE reads a file, - the standard input
     #[arg(long, short, default_value = "null", value_name = "JSON")]
     pub(crate) input: String,
@@ -94,6 +93,25 @@ pub(crate) struct StartRun {
     /// The queue
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
+    /// Start after this time, as 10m
+    #[arg(long = "in", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) delay: Option<Duration>,
+    /// A tag to find the run by; may be given more than once
+    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<String>,
+    /// Wait for the end of the run and print its output
+    #[arg(long, value_parser = parse_duration, value_name = "TIME", num_args = 0..=1, default_missing_value = "365d")]
+    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) author: Author,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartRun {
+    /// The name of the workflow
+    pub(crate) workflow: String,
+    #[command(flatten)]
+    pub(crate) options: StartOptions,
     /// The gate of the queue behind which the run waits
     #[arg(long, value_name = "NAME")]
     pub(crate) gate: Option<String>,
@@ -103,20 +121,9 @@ pub(crate) struct StartRun {
     /// The priority
     #[arg(long, value_enum)]
     pub(crate) priority: Option<Rank>,
-    /// Start after this time, as 10m
-    #[arg(long = "in", value_parser = parse_duration, value_name = "TIME")]
-    pub(crate) delay: Option<Duration>,
     /// Fail the run if it has not ended after this time, as 1h
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
-    /// A tag to find the run by; may be given more than once
-    #[arg(long = "tag", value_name = "NAME=VALUE")]
-    pub(crate) tags: Vec<String>,
-    /// Wait for the end of the run and print its output
-    #[arg(long, value_parser = parse_duration, value_name = "TIME", num_args = 0..=1, default_missing_value = "365d")]
-    pub(crate) wait: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) author: Author,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

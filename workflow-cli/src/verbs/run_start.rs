@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_sdk::operate::{self, Action, Done, Operate, OrderOutcome, StartRun};
 use workflow_sdk::{Priority, RunId};
 
-use crate::arguments::{self, Author, Rank};
+use crate::arguments::{self, Author, Rank, StartOptions};
 use crate::output::Output;
 use crate::{Exit, Failure, selection};
 
@@ -17,7 +17,8 @@ pub(super) async fn start(
     output: &Output,
     arguments: arguments::StartRun,
 ) -> Result<Exit, Failure> {
-    let arguments::StartRun { workflow, input, key, queue, gate, version, priority, .. } = arguments;
+    let arguments::StartRun { workflow, options, gate, version, priority, deadline } = arguments;
+    let StartOptions { input, key, queue, delay, tags, wait, author } = options;
     let mut start = StartRun::new(workflow, payload::read(&input)?);
     (start.key, start.queue, start.gate, start.version) = (key, queue, gate, version);
     start.priority = priority.map(|rank| match rank {
@@ -26,15 +27,15 @@ pub(super) async fn start(
         Rank::Normal => Priority::Normal,
         Rank::Low => Priority::Low,
     });
-    start.delay_ms = arguments.delay.map(millis);
-    start.deadline_ms = arguments.deadline.map(millis);
-    for tag in &arguments.tags {
+    start.delay_ms = delay.map(millis);
+    start.deadline_ms = deadline.map(millis);
+    for tag in &tags {
         let Some((name, value)) = tag.split_once('=') else {
             return Err(Failure::usage(format!("the tag {tag:?} has no value"), "write --tag NAME=VALUE"));
         };
         start.tags.insert(name.to_owned(), value.to_owned());
     }
-    begin(operate, output, Action::StartRun(Box::new(start)), &arguments.author, arguments.wait).await
+    begin(operate, output, Action::StartRun(Box::new(start)), &author, wait).await
 }
 
 pub(super) async fn fork(

@@ -154,7 +154,7 @@ fn operations() -> Vec<Operation> {
             .streams("The events item and end, each with JSON")
             .answers_nothing("The reader has got the end"),
         get("/runs/{run}/emitted/{name}", "listItems", "Lists items that a run has emitted, or waits for the next one")
-            .asks([number("after", 0, u32::MAX), limit(1_000), wait()])
+            .asks([number("after", 0, u32::MAX), limit(64), wait()])
             .reads("EmittedPage"),
         get("/runs/{run}/published/{name}", "readPublished", "Reads the value that a run published last")
             .reads("StoredPayload"),

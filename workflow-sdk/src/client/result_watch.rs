@@ -159,7 +159,7 @@ impl Client {
         &self.0.results
     }
 
-    /// Returns what all callers of this process watch.
+    /// Returns the watch that all callers of `changes` share.
     pub(crate) fn change_watch(&self) -> &ChangeWatch {
         &self.0.changes
     }

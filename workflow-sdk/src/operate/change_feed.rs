@@ -1,6 +1,6 @@
 //! Finds changes by comparing what is read with what was read before. Neither reads nor waits.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub(super) struct ChangePlace {
 /// The last changes, in their order.
 #[derive(Debug)]
 pub(super) struct ChangeLog {
-    /// Distinguishes the log from those of other processes, and from an earlier one of this.
+    /// Distinguishes the log from logs of other processes, and from earlier logs of this process.
     id: u64,
     /// The number of the first change that is kept.
     begins_at: u64,
@@ -50,22 +50,33 @@ impl ChangeLog {
         self.begins_at += u64::try_from(excess).unwrap_or_default();
     }
 
-    /// Makes every earlier place one of which changes are not kept.
+    /// Forgets all changes, so that every earlier place is too old.
     pub(super) fn begin_anew(&mut self) {
         self.begins_at = self.end().number + 1;
         self.changes.clear();
     }
 
-    /// Returns the changes after a place, the last one of each thing. `None`: some of them are not
-    /// kept, or the place is of another log.
+    /// Returns the changes after a place, the last one of each thing. A run that has entered and
+    /// then changed has entered. `None`: some changes are not kept, or the place is of another log.
     pub(super) fn since(&self, place: &ChangePlace) -> Option<Vec<Change>> {
         if place.log != self.id || place.number > self.end().number {
             return None;
         }
         let skipped = usize::try_from(place.number.checked_sub(self.begins_at)?).ok()?;
-        let changes: Vec<&Change> = self.changes.iter().skip(skipped).collect();
-        let is_last = |at: &usize| !changes[at + 1..].iter().any(|later| thing(later) == thing(changes[*at]));
-        Some((0..changes.len()).filter(is_last).map(|at| changes[at].clone()).collect())
+        let mut last: HashMap<_, (usize, Change)> = HashMap::new();
+        for (at, change) in self.changes.iter().enumerate().skip(skipped) {
+            let thing = thing(change);
+            let change = match (last.get(&thing), change) {
+                (Some((_, Change::Entered { .. })), &Change::Changed { run, status }) => {
+                    Change::Entered { run, status }
+                }
+                _ => change.clone(),
+            };
+            last.insert(thing, (at, change));
+        }
+        let mut last: Vec<_> = last.into_values().collect();
+        last.sort_unstable_by_key(|(at, _)| *at);
+        Some(last.into_iter().map(|(_, change)| change).collect())
     }
 }
 
@@ -92,15 +103,15 @@ impl WatchedRuns {
         // The oldest first, so that the changes are in the order of the starts.
         changes.extend(runs.iter().rev().filter_map(|run| match known.get(&run.id) {
             None => Some(Change::Entered { run: run.id, status: run.status }),
-            Some(number) if *number != number_of(run) => Some(Change::Changed { run: run.id, status: run.status }),
+            number if number != self.0.get(&run.id) => Some(Change::Changed { run: run.id, status: run.status }),
             Some(_) => None,
         }));
         changes
     }
 }
 
-/// Returns a number that differs if the row shows another state. The lease of a running run is none
-/// of it, because it changes all the time.
+/// Returns a number that differs if the row shows another state. It leaves out the lease of a
+/// running run, which changes all the time.
 fn number_of(run: &RunSummary) -> u64 {
     let mut run = run.clone();
     let worker = match &run.now {
@@ -111,7 +122,7 @@ fn number_of(run: &RunSummary) -> u64 {
     if run.status == RunStatus::Running {
         run.available_at = Timestamp::from_micros(0);
     }
-    // It is plain data with names as keys, which can always be written.
+    // This is plain data with text as keys, so it can always be written.
     hash(&serde_json::to_string(&(run, worker)).unwrap_or_default())
 }
 
@@ -121,8 +132,8 @@ pub(super) struct WatchedRun {
     id: RunId,
     /// `None`: it was never read, or it was deleted.
     row: Option<Row>,
-    /// The last outcome before which no outcome can appear any more. What is before it was told.
-    /// A transaction of a step may commit after outcomes with later positions.
+    /// The last outcome before which no outcome can appear any more. The changes before it were
+    /// returned. A transaction of a step may commit after outcomes with later positions.
     settled: Option<HistoryPlace>,
     /// The attempts behind it: status, position and claim.
     attempts: BTreeMap<(String, i64), Attempt>,
@@ -245,6 +256,19 @@ mod tests {
         let expected = vec![changed(other, RunStatus::Running), changed(one, RunStatus::Failed)];
         assert_eq!(log.since(&begin), Some(expected));
         assert_eq!(log.since(&log.end()), Some(Vec::new()));
+    }
+
+    /// Another reader had the run read twice, so both changes came before this reader asked.
+    #[test]
+    fn a_run_that_changed_after_it_entered_has_entered() {
+        let mut log = ChangeLog::new(7);
+        let begin = log.end();
+        let run = RunId::generate();
+        log.add(vec![Change::Entered { run, status: RunStatus::Pending }]);
+        log.add(vec![Change::Changed { run, status: RunStatus::Running }]);
+        assert_eq!(log.since(&begin), Some(vec![Change::Entered { run, status: RunStatus::Running }]));
+        log.add(vec![Change::Left { run }]);
+        assert_eq!(log.since(&begin), Some(vec![Change::Left { run }]));
     }
 
     #[test]

@@ -16,11 +16,11 @@ pub trait OperateChanges: fmt::Debug + Send + Sync {
     /// Take a cursor first, then read what is to be shown, then ask with the cursor again and
     /// again: no change is lost. What is watched is read again whenever the database has changed,
     /// and compared with what was read before. So a commit is seen whatever its order, and the
-    /// changes of one thing between two reads are one. A process reads once for all its callers,
-    /// at most twice per second, and not at all while there are none.
+    /// changes of one thing between two reads are one. A process reads once for all its waiting
+    /// callers, at most every 0.4 seconds, and not at all while there are none.
     ///
-    /// A call that does not wait returns all changes that were committed before it. A change of the
-    /// time alone, such as a run that becomes due, is none.
+    /// A call that does not wait returns all changes that were committed before it. A run that
+    /// becomes due by the time alone is not a change.
     ///
     /// # Errors
     /// [`NotFound`](super::OperateErrorCode::NotFound),

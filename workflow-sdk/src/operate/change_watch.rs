@@ -114,7 +114,7 @@ struct Feed {
 /// The result of the last look, with which the next one is compared. A look changes it after its
 /// last wait, so a look that is dropped changes nothing.
 struct Looking {
-    /// The pulse before the last look. `None`: there was none yet.
+    /// The count of the pulse before the last look. `None`: there was no look yet.
     seen: Option<u64>,
     watched: Watched,
 }
@@ -132,7 +132,8 @@ impl Feed {
         Self { log: Mutex::new(ChangeLog::new(id)), looking: Turn::new(looking) }
     }
 
-    /// Looks if the database has changed since the last look. Returns the pulse that was looked at.
+    /// Looks if the database has changed since the last look. Returns the count of the pulse before
+    /// the look.
     async fn catch_up(&self, client: &Client, pulse: &Pulse) -> Result<u64, OperateError> {
         let mut looking = self.looking.lock().await;
         // Before the look, so that a commit beside it leads to another look.
@@ -145,7 +146,7 @@ impl Feed {
         looking.seen = Some(count);
         let mut log = lock(&self.log);
         match changes {
-            // What the first look finds was there before.
+            // The first look finds what was there before.
             Some(_) if is_first => {}
             Some(changes) => log.add(changes),
             None => log.begin_anew(),
@@ -165,7 +166,7 @@ impl Watched {
         }
     }
 
-    /// Returns what is different since the last look. `None`: that cannot be said.
+    /// Returns the changes since the last look. `None`: they are not known.
     async fn look(&mut self, client: &Client, is_first: bool) -> Result<Option<Vec<Change>>, OperateError> {
         match self {
             Self::Runs(list, watched) => {

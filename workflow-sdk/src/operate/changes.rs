@@ -23,8 +23,8 @@ use super::{Cursor, OperateError, Query};
 pub struct ListChanges {
     /// The runs that are watched.
     pub of: ChangesOf,
-    /// The place after which changes are returned: [`ChangePage::cursor`] of an answer about the
-    /// same. Default: now.
+    /// The place after which changes are returned: [`ChangePage::cursor`] of an answer to a request
+    /// with these `of` and `limit`. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
     /// How many runs of the query are watched. Default: 50. Range: 1 to

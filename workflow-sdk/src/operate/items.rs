@@ -24,7 +24,7 @@ pub struct ListEmitted {
     /// The number of the item after which to begin. Default: 0, so with the first one.
     #[serde(default)]
     pub after: u64,
-    /// The largest number of items. Default: 64. Range: 1 to [`ListEmitted::MAX_LIMIT`].
+    /// The largest number of items. Default: [`ListEmitted::MAX_LIMIT`]. Range: 1 to the default.
     #[serde(default = "default_limit")]
     pub limit: u32,
     /// How long the call waits for an item, in milliseconds. Default: 0. A longer time than
@@ -34,12 +34,13 @@ pub struct ListEmitted {
 }
 
 const fn default_limit() -> u32 {
-    64
+    ListEmitted::MAX_LIMIT
 }
 
 impl ListEmitted {
-    /// The largest limit. It is bounded because a whole page is held in memory.
-    pub const MAX_LIMIT: u32 = 1_000;
+    /// The largest limit. It is small because a page is held in memory, and each item may have the
+    /// largest size of a payload.
+    pub const MAX_LIMIT: u32 = 64;
 
     /// Asks for the first items of a stream.
     #[must_use]
@@ -54,8 +55,8 @@ impl ListEmitted {
         self
     }
 
-    /// Sets the largest number of items. Default: 64. Range: 1 to [`ListEmitted::MAX_LIMIT`];
-    /// another value is refused by the call.
+    /// Sets the largest number of items. Default: [`ListEmitted::MAX_LIMIT`]. Range: 1 to the
+    /// default; another value is refused by the call.
     #[must_use]
     pub fn limit(mut self, items: u32) -> Self {
         self.limit = items;
@@ -68,6 +69,12 @@ impl ListEmitted {
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self
+    }
+
+    /// Returns how long the call waits at most.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        Duration::from_millis(self.wait_ms).min(ListChanges::MAX_WAIT)
     }
 }
 
@@ -103,23 +110,23 @@ impl From<EmittedItem> for EmittedView {
 pub(super) async fn emitted(client: &Client, list: ListEmitted) -> Result<EmittedPage, OperateError> {
     OperateError::check_limit(list.limit, ListEmitted::MAX_LIMIT, "items")?;
     check_name(NameSubject::Stream, &list.name).map_err(ClientError::from)?;
-    let ends_at = Instant::now() + Duration::from_millis(list.wait_ms).min(ListChanges::MAX_WAIT);
+    let ends_at = Instant::now() + list.longest_wait();
     let after = i64::try_from(list.after).unwrap_or(i64::MAX);
     let mut changes = ListChanges::of_run(list.run);
+    if !list.longest_wait().is_zero() {
+        changes.cursor = Some(client.changes(changes.clone()).await?.cursor);
+    }
     loop {
-        // Both before the items, so that an item and the end that follow are noticed.
-        let left = ends_at.saturating_duration_since(Instant::now());
-        if !left.is_zero() {
-            changes.cursor = Some(client.changes(changes.clone().wait(Duration::ZERO)).await?.cursor);
-        }
+        // The cursor and the end before the items, so that no later item is missed.
         let has_ended = run::found(client, list.run).await?.status.is_terminal();
         let read = client.store().emitted(list.run, &list.name, after, list.limit);
         let items: Vec<EmittedView> = client.read(read).await?.into_iter().map(EmittedView::from).collect();
         let is_full = items.len() >= usize::try_from(list.limit).unwrap_or(usize::MAX);
+        let left = ends_at.saturating_duration_since(Instant::now());
         if !items.is_empty() || has_ended || left.is_zero() {
             return Ok(EmittedPage { items, complete: has_ended && !is_full });
         }
-        client.changes(changes.clone().wait(left)).await?;
+        changes.cursor = Some(client.changes(changes.clone().wait(left)).await?.cursor);
     }
 }
 

@@ -166,11 +166,8 @@ impl ListStats {
         });
         if length.as_secs() / step.seconds() > MOST_STEPS {
             let message = format!("the range from {since} to {until} has more than {MOST_STEPS} steps");
-            return Err(OperateError::new(
-                OperateErrorCode::BadLimit,
-                message,
-                "ask for longer steps, or a shorter range",
-            ));
+            let help = "ask for longer steps, or a shorter range";
+            return Err(OperateError::new(OperateErrorCode::BadLimit, message, help));
         }
         Ok(Range { since: step.begin(since), until, step })
     }
@@ -416,15 +413,9 @@ mod tests {
         let rows = vec![minute(1, "b", "1"), minute(1, "a", "1"), minute(1, "a", "2"), minute(5, "a", "1")];
         let list = ListStats::new().by(StatsBy::Workflow);
         let page = page(&list, list.range(NOW).unwrap(), rows, true, NOW);
-        let shape: Vec<_> = page
-            .groups
-            .iter()
-            .map(|group| {
-                let steps: Vec<u64> = group.steps.iter().map(|step| step.stats.started).collect();
-                (group.workflow.as_deref(), group.total.started, steps)
-            })
-            .collect();
-        assert_eq!(shape, [(Some("a"), 18, vec![6, 12]), (Some("b"), 6, vec![6])]);
+        let started = |group: &StatsGroup| group.steps.iter().map(|step| step.stats.started).collect::<Vec<_>>();
+        let shape = page.groups.iter().map(|group| (group.workflow.as_deref(), group.total.started, started(group)));
+        assert_eq!(shape.collect::<Vec<_>>(), [(Some("a"), 18, vec![6, 12]), (Some("b"), 6, vec![6])]);
         let step = &page.groups[0].steps[1];
         assert_eq!((step.seconds, step.stats.mean_wait_us, step.stats.mean_duration_us), (60, Some(5), Some(3000)));
         assert_eq!((step.stats.start_rate, step.stats.end_rate), (0.2, 0.1));
