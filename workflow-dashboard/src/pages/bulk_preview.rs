@@ -6,10 +6,10 @@ use axum::extract::{Query as Parameters, State};
 use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
-use workflow_sdk::RunId;
 use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
 
 use crate::Shared;
+use crate::action::chosen;
 use crate::facets;
 use crate::forms::{self, Offer};
 use crate::frame::{Page, Section, empty};
@@ -32,9 +32,6 @@ pub(super) const ACTIONS: [(&str, &str, &str, Role); 7] = [
     ("delete_run", "Delete", "is removed with its history, if it has ended", Role::Admin),
 ];
 
-/// The most runs that are chosen one by one: those of one page.
-const MOST_CHOSEN: usize = 100;
-
 /// `GET /bulk/new`: the runs of the parameters `run`, or all that the query `q` finds, and what can
 /// be done with them.
 pub(crate) async fn show(
@@ -46,7 +43,8 @@ pub(crate) async fn show(
     let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let action = ACTIONS.iter().find(|(name, ..)| Some(*name) == value("action")).map(|(name, ..)| *name);
     let is_all = value("all").is_some();
-    let runs = if is_all { Vec::new() } else { chosen(&pairs)? };
+    let ids = pairs.iter().filter(|(name, _)| !is_all && name == "run").map(|(_, id)| id.as_str());
+    let runs = chosen(ids)?;
     let query: Query = match value("q").unwrap_or_default().parse() {
         Ok(query) => query,
         Err(error) => return Err(workflow_sdk::operate::OperateError::from(error).into()),
@@ -77,17 +75,6 @@ pub(crate) async fn show(
 
 fn verb(action: Option<&str>) -> String {
     action.map_or_else(|| "retry".to_owned(), |action| action.trim_end_matches("_run").to_owned())
-}
-
-fn chosen(pairs: &[(String, String)]) -> Result<Vec<RunId>, Problem> {
-    let runs = pairs.iter().filter(|(name, _)| name == "run").take(MOST_CHOSEN + 1);
-    let runs: Result<Vec<RunId>, _> = runs.map(|(_, id)| id.parse()).collect();
-    let runs = runs.map_err(|_| super::run::refused("a run has another id".into()))?;
-    if runs.len() > MOST_CHOSEN {
-        let message = format!("More than {MOST_CHOSEN} runs are chosen.");
-        return Err(Problem::bad_input(message, "Choose all runs that a search finds."));
-    }
-    Ok(runs)
 }
 
 /// The runs that a page is about.
