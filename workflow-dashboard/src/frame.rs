@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use workflow_sdk::operate::{ListApprovals, Operate};
+use workflow_sdk::operate::{Cursor, ListApprovals, Operate};
 
 use crate::assets::{self, MARK, SCRIPT, STYLE};
 use crate::completion::VIEWS;
@@ -340,6 +340,16 @@ fn help() -> Markup {
             }
             form method="dialog" { button.btn { "Close" } }
         }
+    }
+}
+
+/// Draws the link to the page of a list that begins at a place.
+pub(crate) fn next_page(visit: &Visit, next: Option<&Cursor>, path: &str, word: &str) -> Markup {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    html! {
+        @if let Some(next) = next { div.listfoot { span.right {
+            a.btn rel="next" href=(visit.link(&format!("{path}{sign}cursor={}", next.as_str()))) { (word) }
+        } } }
     }
 }
 

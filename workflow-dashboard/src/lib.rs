@@ -22,6 +22,7 @@
 //! ```
 
 mod action;
+mod address;
 mod assets;
 mod changes;
 mod chart;

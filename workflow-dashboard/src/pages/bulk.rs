@@ -1,39 +1,29 @@
 //! Bulk operations: what they are about before they are ordered, and how far they have come.
 
 use axum::Extension;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
-use workflow_sdk::operate::{BulkId, BulkPage, BulkStatus, BulkView, Cursor, ListBulks, Role};
+use workflow_sdk::operate::{BulkId, BulkPage, BulkStatus, BulkView, ListBulks, Role};
 
+use crate::address::{Named, Parameters, Place};
 use crate::facets;
 use crate::forms::Offer;
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, next_page};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::timeline::percent;
 use crate::visit::Visit;
 use crate::{Shared, clock, status};
 
-/// The parameters of the list.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Which {
-    cursor: Option<String>,
-}
-
 /// `GET /bulk`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(place): Parameters<Place>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let mut list = ListBulks::new();
-    if let Some(cursor) = which.cursor {
-        list = list.cursor(Cursor::new(cursor));
-    }
+    list.cursor = place.cursor;
     let page = shared.operate.bulks(list).await?;
     Ok(shared.page(&visit, Page::new(Section::Bulk, draw(&visit, &page), "workflow bulk list")).await)
 }
@@ -42,9 +32,8 @@ pub(crate) async fn show(
 pub(crate) async fn one(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    bulk: Result<Path<BulkId>, PathRejection>,
+    Named(id): Named<BulkId>,
 ) -> Result<Response, Problem> {
-    let Path(id) = bulk.map_err(|error| super::run::refused(error.body_text()))?;
     let bulk = shared.operate.bulk(id).await?;
     let mut page = Page::new(Section::Bulk, draw_one(&visit, &bulk), format!("workflow bulk show {id}"));
     page.title = format!("Bulk {}", bulk.verb);
@@ -90,9 +79,7 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
                 td.r.opt.num.dim.nowrap { (clock::age(bulk.created_at, visit.now)) }
             } } }
         }
-        @if let Some(next) = &page.next { div.listfoot { span.right {
-            a.btn rel="next" href=(visit.link(&format!("/bulk?cursor={}", next.as_str()))) { "Older" }
-        } } }
+        (next_page(visit, page.next.as_ref(), "/bulk", "Older"))
     }
 }
 

@@ -1,8 +1,7 @@
 //! The preview of a change of many runs: their number, a sample, and the forms that order it.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query as Parameters, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
@@ -10,6 +9,7 @@ use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
 
 use crate::Shared;
 use crate::action::chosen;
+use crate::address::Parameters;
 use crate::facets;
 use crate::forms::{self, Offer};
 use crate::frame::{Page, Section, empty};
@@ -37,9 +37,8 @@ pub(super) const ACTIONS: [(&str, &str, &str, Role); 7] = [
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Parameters<Vec<(String, String)>>, QueryRejection>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let Parameters(pairs) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let action = ACTIONS.iter().find(|(name, ..)| Some(*name) == value("action")).map(|(name, ..)| *name);
     let is_all = value("all").is_some();

@@ -1,8 +1,7 @@
 //! Whether all is well, what ended, and what is under way.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join;
 use maud::{Markup, html};
@@ -12,6 +11,7 @@ use workflow_sdk::operate::{
     WorkerView, WorkflowView,
 };
 
+use crate::address::Parameters;
 use crate::chart::{self, Range};
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
@@ -36,9 +36,8 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let operate = &*shared.operate;
     let reads = join(
         join(operate.counts(), join(operate.queues(), operate.workers())),

@@ -1,8 +1,7 @@
 //! The list of runs, with search and filters.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query as Parameters, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -13,6 +12,7 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::{RunStatus, Timestamp};
 
+use crate::address::Parameters;
 use crate::facets::{self, escaped};
 use crate::frame::{Page, Section, empty};
 use crate::icons::Icon;
@@ -27,7 +27,7 @@ pub(crate) struct Which {
     #[serde(default)]
     q: String,
     /// The place at which the page begins, if it is not the newest run.
-    cursor: Option<String>,
+    cursor: Option<Cursor>,
     /// `newer`: the page ends at the place.
     direction: Option<Direction>,
 }
@@ -36,10 +36,8 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Parameters<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Parameters(which) =
-        which.map_err(|refused| Problem::bad_input(refused.body_text(), "Follow the links of the pages."))?;
     if let Some(place) = found_by_id(&shared, &visit, &which.q).await {
         return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response());
     }
@@ -48,9 +46,7 @@ pub(crate) async fn show(
         Err(error) => return Ok(refused(&shared, &visit, &which.q, &error).await),
     };
     let mut list = ListRuns::new(query.clone()).direction(which.direction.unwrap_or_default());
-    if let Some(cursor) = &which.cursor {
-        list = list.cursor(Cursor::new(cursor.clone()));
-    }
+    list.cursor = which.cursor.clone();
     let reads = futures::future::join3(shared.operate.runs(list), shared.operate.counts(), shared.operate.workflows());
     let (page, counts, workflows) = reads.await;
     let is_first = which.cursor.is_none();

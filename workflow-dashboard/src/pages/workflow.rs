@@ -1,13 +1,13 @@
 //! One workflow: what its runs took, how they ended, its versions and its failures.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join3;
 use maud::{Markup, html};
 use workflow_sdk::operate::{FailureView, ListFailures, StatsBy, StatsPage, WorkflowView};
 
+use crate::address::{Named, Parameters};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
 use crate::frame::{Page, Section};
@@ -22,10 +22,9 @@ use super::overview::Which;
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    Path(name): Path<String>,
-    which: Result<Query<Which>, QueryRejection>,
+    Named(name): Named<String>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let range = Range::of(which.range.as_deref());
     let list = range.stats()?.workflow(&name);
     let (all, lanes, rest) = join3(
@@ -38,11 +37,8 @@ pub(crate) async fn show(
     )
     .await;
     let (workflows, failures) = rest;
-    let unknown = || {
-        let (message, help) = (format!("there is no workflow {name:?}"), "the list has every workflow");
-        Problem::new(axum::http::StatusCode::NOT_FOUND, "This is not here", message, help)
-    };
-    let workflow = workflows?.into_iter().find(|workflow| workflow.name == name).ok_or_else(unknown)?;
+    let workflow = workflows?.into_iter().find(|workflow| workflow.name == name);
+    let workflow = workflow.ok_or_else(|| Problem::unknown("workflow", &name))?;
     let content = Content { workflow, range, all: all?, lanes: lanes?, failures: failures?.items };
     let mut page = Page::new(
         Section::Workflows,
