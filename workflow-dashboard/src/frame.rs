@@ -227,6 +227,11 @@ fn frame(visit: &Visit, page: &Page, known: Option<Known>) -> Markup {
     )
 }
 
+/// Returns a text as one word of a shell, which expands nothing in it.
+pub(crate) fn quoted(text: impl fmt::Display) -> String {
+    format!("'{}'", text.to_string().replace('\'', r"'\''"))
+}
+
 /// Returns a button that copies the command; without a script, the command itself.
 fn copy_command(command: &str) -> Markup {
     html! {
@@ -361,5 +366,16 @@ pub(crate) fn empty(title: &str, text: &str, command: Option<&str>) -> Markup {
             p.dim { (text) }
             @if let Some(command) = command { pre.wrap { (command) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_expands_nothing_in_a_command() {
+        assert_eq!(quoted("status:failed key:$(x)"), "'status:failed key:$(x)'");
+        assert_eq!(quoted("a'; rm b"), r"'a'\''; rm b'");
     }
 }

@@ -12,7 +12,7 @@ use crate::action::chosen;
 use crate::address::Parameters;
 use crate::facets;
 use crate::forms::{self, Offer};
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
@@ -56,7 +56,7 @@ pub(crate) async fn show(
         Which::Chosen(reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?)
     };
     let command = match &which {
-        Which::All { query, .. } => format!("workflow bulk {} '{query}'", verb(action)),
+        Which::All { query, .. } => format!("workflow bulk {} {}", verb(action), quoted(query)),
         Which::Chosen(runs) => {
             let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
             format!("workflow runs {} {}", verb(action), ids.join(" "))

@@ -14,7 +14,7 @@ use workflow_sdk::{RunStatus, Timestamp};
 
 use crate::address::Parameters;
 use crate::facets::{self, escaped};
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
@@ -57,8 +57,11 @@ pub(crate) async fn show(
         counts: counts.ok(),
         workflows: workflows.unwrap_or_default(),
     };
-    let command =
-        if query.is_empty() { "workflow runs list".to_owned() } else { format!("workflow runs list '{query}'") };
+    let command = if query.is_empty() {
+        "workflow runs list".to_owned()
+    } else {
+        format!("workflow runs list {}", quoted(&query))
+    };
     let mut page = Page::new(Section::Runs, draw(&visit, &content), command);
     page.top = Some(search(&visit, &which.q));
     page.right = html! { a.btn.primary href=(visit.link("/workflows")) { "Start a run" } };

@@ -10,7 +10,7 @@ use workflow_sdk::operate::{FailureView, ListFailures, StatsBy, StatsPage, Workf
 use crate::address::{Named, Parameters};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
-use crate::frame::{Page, Section};
+use crate::frame::{Page, Section, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::visit::Visit;
@@ -43,7 +43,7 @@ pub(crate) async fn show(
     let mut page = Page::new(
         Section::Workflows,
         draw(&visit, &content),
-        format!("workflow stats --since {} --workflow {name:?}", range.word()),
+        format!("workflow stats --since {} --workflow {}", range.word(), quoted(&name)),
     );
     page.title = format!("Workflow {name}");
     page.top = Some(html! {
