@@ -119,7 +119,7 @@ fn round_above(number: f64) -> u64 {
     }
 }
 
-/// Returns a number in at most four characters.
+/// Returns a number in at most five characters.
 fn short(number: u64) -> String {
     match number {
         0..10_000 => grouped(number),
@@ -216,7 +216,7 @@ pub(crate) fn meaning() -> Markup {
 
 fn told(total: &Stats) -> String {
     let (well, failed) = (total.succeeded + total.canceled, total.failed);
-    format!("{} runs ended, {} of them failed", grouped(well + failed), grouped(failed))
+    format!("{} ended, {} of them failed", clock::counted(well + failed, "run"), grouped(failed))
 }
 
 fn told_at(column: &Column) -> String {

@@ -1,4 +1,4 @@
-//! Bulk operations: what they are about before they are ordered, and how far they have come.
+//! Bulk operations: which were ordered, and how far each has come.
 
 use axum::Extension;
 use axum::extract::State;
@@ -71,7 +71,7 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
                 td { (meter(bulk)) }
                 td.r.num { (clock::grouped(bulk.done)) }
                 td.r.opt.num.dim { (clock::grouped(bulk.skipped)) }
-                td.r.num { span.bad[bulk.failed > 0].faint[bulk.failed == 0] { (clock::grouped(bulk.failed)) } }
+                td.r.num { (crate::status::failed(bulk.failed)) }
                 td.opt.dim.cut-off title=[bulk.reason.as_deref()] {
                     (bulk.actor.as_deref().unwrap_or("—"))
                     @if let Some(reason) = &bulk.reason { ": " (reason) }
@@ -84,7 +84,7 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
 }
 
 pub(super) fn draw_one(visit: &Visit, bulk: &BulkView) -> Markup {
-    let stop = "No further run is changed. Those that were dealt with stay as they are.";
+    let stop = "No further run is changed. Runs that were changed before stay so.";
     let stop = Offer::new("stop_bulk", "Stop", Role::Operator, stop).with("bulk", bulk.id).dangerous();
     html! {
         section.run-head #head data-key="head" {
@@ -124,7 +124,7 @@ pub(super) fn draw_one(visit: &Visit, bulk: &BulkView) -> Markup {
                 } } }
             }
             @if bulk.failed > bulk.failures.len() as u64 {
-                p.listfoot { "The first " (bulk.failures.len()) " stand here." }
+                p.listfoot { "These are the first " (bulk.failures.len()) "." }
             }
         }
     }
@@ -156,7 +156,11 @@ fn share(bulk: &BulkView) -> Option<f64> {
 }
 
 fn meter(bulk: &BulkView) -> Markup {
-    let color = if bulk.status == BulkStatus::Running { "t-run" } else { "t-ok" };
+    let color = match bulk.status {
+        BulkStatus::Running => "t-run",
+        BulkStatus::Done => "t-ok",
+        _ => "t-idle",
+    };
     html! {
         @match share(bulk) {
             Some(share) => svg.meter role="img" aria-label=(format!("{share:.0} % done")) {
@@ -169,15 +173,15 @@ fn meter(bulk: &BulkView) -> Markup {
 }
 
 fn told(bulk: &BulkView) -> String {
-    let dealt = clock::grouped(bulk.done + bulk.skipped + bulk.failed);
+    let dealt = bulk.done + bulk.skipped + bulk.failed;
+    let runs = clock::counted(dealt, "run");
     match (bulk.status, bulk.matched) {
         (BulkStatus::Running, Some(matched)) => {
-            format!("{dealt} of {} runs are dealt with. A worker goes on in the background.", clock::grouped(matched))
+            let all = clock::counted(matched, "run");
+            format!("{} of {all} dealt with. A worker goes on in the background.", clock::grouped(dealt))
         }
-        (BulkStatus::Running, None) => {
-            format!("{dealt} runs are dealt with. A worker goes on in the background.")
-        }
-        (BulkStatus::Stopped, _) => format!("It was stopped after {dealt} runs. The others stay as they were."),
-        _ => format!("All {dealt} runs are dealt with."),
+        (BulkStatus::Running, None) => format!("{runs} dealt with. A worker goes on in the background."),
+        (BulkStatus::Stopped, _) => format!("Stopped after {runs}. The others stay as they were."),
+        _ => format!("{runs} dealt with."),
     }
 }

@@ -7,7 +7,6 @@ use futures::future::join_all;
 use maud::{Markup, html};
 use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
 
-use crate::Shared;
 use crate::action::chosen;
 use crate::address::Parameters;
 use crate::facets;
@@ -17,6 +16,7 @@ use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
 use crate::visit::Visit;
+use crate::{Shared, clock};
 
 use super::runs::now_line;
 
@@ -53,11 +53,12 @@ pub(crate) async fn show(
         Which::All { query, preview }
     } else {
         let reads = join_all(runs.iter().map(|run| shared.operate.run(*run))).await;
-        Which::Chosen(reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?)
+        let runs = reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?;
+        Which::Chosen { query, runs }
     };
     let command = match &which {
         Which::All { query, .. } => format!("workflow bulk {} {}", verb(action), quoted(query)),
-        Which::Chosen(runs) => {
+        Which::Chosen { runs, .. } => {
             let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
             format!("workflow runs {} {}", verb(action), ids.join(" "))
         }
@@ -78,14 +79,21 @@ fn verb(action: Option<&str>) -> String {
 
 /// The runs that a page is about.
 pub(super) enum Which {
-    Chosen(Vec<RunSummary>),
-    All { query: Query, preview: BulkPreview },
+    /// `query` leads back to the list on which they were chosen.
+    Chosen {
+        query: Query,
+        runs: Vec<RunSummary>,
+    },
+    All {
+        query: Query,
+        preview: BulkPreview,
+    },
 }
 
 impl Which {
     fn sample(&self) -> &[RunSummary] {
         match self {
-            Self::Chosen(runs) => runs,
+            Self::Chosen { runs, .. } => runs,
             Self::All { preview, .. } => &preview.examples,
         }
     }
@@ -93,19 +101,18 @@ impl Which {
     /// Returns the runs with their number, as the beginning of a sentence.
     fn told(&self) -> String {
         match self {
-            Self::Chosen(runs) if runs.len() == 1 => "1 run".to_owned(),
-            Self::Chosen(runs) => format!("{} runs", runs.len()),
-            Self::All { preview, .. } if preview.runs.runs == 1 && !preview.runs.at_least => "1 run".to_owned(),
-            Self::All { preview, .. } => format!("{} runs", status::count(preview.runs)),
+            Self::Chosen { runs, .. } => clock::counted(runs.len() as u64, "run"),
+            Self::All { preview, .. } => status::runs(preview.runs),
         }
     }
 }
 
 pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup {
     if which.sample().is_empty() {
+        let title = if matches!(which, Which::All { .. }) { "No run matches" } else { "No run is chosen" };
         let text = "Choose runs on their page, or change the words of the search.";
         return html! { div.page {
-            (empty("No run is chosen", text, None))
+            (empty(title, text, None))
             p.center { a.btn href=(visit.link("/runs")) { "Runs" } }
         } };
     }
@@ -121,17 +128,17 @@ pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup
                     }
                     " Runs that are started later are not touched."
                     @if let Some(until) = preview.searched_to {
-                        " Counted back to " (crate::clock::at(until, visit.now)) "; older ones are changed too."
+                        " Counted back to " (clock::at(until, visit.now)) "; older ones are changed too."
                     }
                 }
-            } @else { p.sub { "Those that you have chosen, one after the other." } }
+            } @else { p.sub { "Changed at once, one after the other." } }
             section.card {
                 header { h2 { @if matches!(which, Which::All { .. }) { "The newest of them" } @else { "The runs" } } }
                 table { tbody { @for run in which.sample() { tr {
                     td.cut-off { a.icon-line href=(visit.link(&format!("/runs/{}", run.id))) {
                         (Look::of(run).icon())
                         strong dir="auto" { (run.lane.workflow) }
-                        span.mono.faint { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
+                        span.mono.faint.cut-off { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                     } }
                     td.cut-off.dim { (now_line(run, visit)) }
                 } } } }
@@ -139,7 +146,7 @@ pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup
             h2.table-title { "What to do with them" }
             div.choices { @for (name, label, sentence, role) in ACTIONS.iter().filter(|(.., role)| visit.may(*role)) {
                 details.fold open[action == Some(*name)] {
-                    summary { (*label) span.faint { " " (sentence) } }
+                    summary { (*label) span.faint { " each " (sentence) } }
                     (offer(which, (name, label, sentence), *role).form(visit))
                 }
             } }
@@ -155,15 +162,18 @@ fn offer(which: &Which, (name, label, sentence): (&'static str, &'static str, &s
         Which::All { .. } => {
             format!("{told}: each {sentence}. A worker does it in the background, and it can be stopped.")
         }
-        Which::Chosen(_) => format!("{told}: each {sentence}."),
+        Which::Chosen { .. } => format!("{told}: each {sentence}."),
     };
     let offer = match which {
         Which::All { query, .. } => {
             Offer::new("start_bulk", label, role, sentence).with("q", query).with("apply", name)
         }
-        Which::Chosen(runs) => {
+        Which::Chosen { query, runs } => {
             let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
-            Offer::new("each_run", label, role, sentence).with("runs", ids.join(" ")).with("apply", name)
+            Offer::new("each_run", label, role, sentence)
+                .with("q", query)
+                .with("runs", ids.join(" "))
+                .with("apply", name)
         }
     };
     let offer = offer.with_reason();

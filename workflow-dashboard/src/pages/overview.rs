@@ -157,12 +157,11 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
         html! { div.stat { dt { a href=(place) { (name) } } dd { (number) small { (small) } } } }
     };
     let search = |query: &str| facets::link(visit, query);
-    let workers = if live == 1 { "1 worker".to_owned() } else { format!("{live} workers") };
     let total = numbers.total();
     let since = format!("ended:>-{}", numbers.range.word());
     let p99 = format!("p99 {}", chart::micros(total.p99_us));
     html! {
-        (stat(search("status:running"), "Running now", count(counts.running), format!("on {workers}")))
+        (stat(search("status:running"), "Running now", count(counts.running), format!("on {}", clock::counted(live as u64, "worker"))))
         (stat(
             search(&since),
             &format!("Ended in {}", numbers.range.name()),
@@ -241,7 +240,7 @@ fn workflow_row(visit: &Visit, numbers: &Numbers, group: &StatsGroup) -> Markup 
             td.cut-off { a.quiet href=(place) dir="auto" { (name) } }
             td.opt { (chart::spark(&numbers.workflows, &[group])) }
             td.r.num { (clock::grouped(total.ended())) }
-            td.r.num { span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) } }
+            td.r.num { (crate::status::failed(total.failed)) }
             td.r.num.nowrap { (chart::micros(total.p50_us)) }
             td.r.num.nowrap.opt.dim { (chart::micros(total.p95_us)) }
             td.r.num.nowrap.opt.dim { (chart::micros(total.p99_us)) }
@@ -311,9 +310,9 @@ fn worker_card(visit: &Visit, workers: &[WorkerView]) -> Markup {
             @if workers.is_empty() { p.faint.pad { "No worker lives. Runs wait until one starts." } } @else {
                 table { tbody { @for worker in workers.iter().take(MOST) { tr {
                     td.mono { (status::worker(worker.id)) }
-                    td { @if worker.live { span.dim { (worker.lanes.len()) " lanes" } } @else { span.bad { "died" } } }
+                    td { @if worker.live { span.dim { (clock::counted(worker.lanes.len() as u64, "lane")) } } @else { span.bad { "died" } } }
                     td.dim { "since " (clock::at(worker.started_at, visit.now)) }
-                    td.r.num { (count(worker.runs)) " runs" }
+                    td.r.num { (status::runs(worker.runs)) }
                 } } } }
             }
         },
@@ -344,7 +343,8 @@ fn schedule_card(visit: &Visit, schedules: &[ScheduleView]) -> Markup {
             @if schedules.is_empty() { p.faint.pad { "No schedule will start a run." } } @else {
                 table { tbody { @for schedule in schedules.iter().take(MOST) { tr {
                     td.cut-off { (schedule.name) }
-                    td.dim.cut-off { (super::schedules::timing(&schedule.declaration.timing)) }
+                    @let timing = super::schedules::timing(&schedule.declaration.timing);
+                    td.dim.cut-off title=(timing) { (timing) }
                     td.r.num.nowrap { @if let Some(next) = schedule.next.first() { (clock::age(*next, visit.now)) } }
                 } } } }
             }

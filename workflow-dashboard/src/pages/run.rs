@@ -335,17 +335,13 @@ fn zoom(timeline: &Timeline, step: Option<&Step<'_>>, window: Option<Window>, li
 }
 
 fn summary(timeline: &Timeline, children: &[Family]) -> String {
-    let many = |number: usize, one: &str, more: &str| match number {
-        1 => format!("1 {one}"),
-        _ => format!("{} {more}", clock::grouped(number as u64)),
-    };
     let crashes = timeline.marks.iter().filter(|mark| mark.kind == workflow_sdk::operate::MarkKind::Crashed).count();
-    let mut words = vec![many(timeline.rows.len(), "step", "steps")];
+    let mut words = vec![clock::counted(timeline.rows.len() as u64, "step")];
     if !children.is_empty() {
-        words.push(many(children.len(), "child run", "child runs"));
+        words.push(clock::counted(children.len() as u64, "child run"));
     }
     if crashes > 0 {
-        words.push(many(crashes, "crash", "crashes"));
+        words.push(clock::counted(crashes as u64, "crash"));
     }
     words.join(" · ")
 }

@@ -309,7 +309,7 @@ fn foot(visit: &Visit, content: &Content<'_>) -> Markup {
     let newer = page.previous.as_ref().filter(|_| !is_first);
     html! {
         div.listfoot {
-            @if !page.items.is_empty() { span { (page.items.len()) " runs" } }
+            @if !page.items.is_empty() { span { (clock::counted(page.items.len() as u64, "run")) } }
             @if let Some(until) = page.searched_to { span { "searched back to " (clock::at(until, visit.now)) } }
             @if !page.items.is_empty() && visit.may(Role::Operator) {
                 button.plain.quiet name="all" value="1" { "Change all that match" }

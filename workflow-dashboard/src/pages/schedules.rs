@@ -135,6 +135,9 @@ fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
 pub(super) fn timing(timing: &Timing) -> String {
     let mut parts: Vec<String> =
         timing.cron.iter().map(|expression| format!("{expression} ({})", timing.zone)).collect();
-    parts.extend(timing.every.map(|every| format!("every {}", clock::span(every))));
+    // An interval has one unit if it can: `15 m`, not `15 m 00 s`.
+    parts.extend(
+        timing.every.map(|every| format!("every {}", clock::span(every).split(" 00 ").next().unwrap_or_default())),
+    );
     parts.join(", ")
 }

@@ -137,7 +137,7 @@ fn versions(visit: &Visit, content: &Content) -> Markup {
                         td.num { (version.workers.len()) }
                         td.r.num { (clock::grouped(total.ended())) }
                         td.r.num {
-                            span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) }
+                            (crate::status::failed(total.failed))
                         }
                         td.r.num.opt.nowrap { (chart::micros(total.p50_us)) }
                         td.r.num.opt.nowrap { (chart::micros(total.p95_us)) }

@@ -71,7 +71,7 @@ pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView], lanes: &StatsPage)
                             td.opt { (chart::spark(lanes, &group.into_iter().collect::<Vec<_>>())) }
                             td.r.opt.num { (clock::grouped(total.ended())) }
                             td.r.opt.num {
-                                span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) }
+                                (crate::status::failed(total.failed))
                             }
                             td.r.opt.num.nowrap { (chart::micros(total.p50_us)) }
                             td.r.opt.num.nowrap.dim { (chart::micros(total.p95_us)) }
