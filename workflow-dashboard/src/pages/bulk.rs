@@ -71,7 +71,7 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
                 td { (meter(bulk)) }
                 td.r.num { (clock::grouped(bulk.done)) }
                 td.r.opt.num.dim { (clock::grouped(bulk.skipped)) }
-                td.r.num { (crate::status::failed(bulk.failed)) }
+                td.r.num { (status::failed(bulk.failed)) }
                 td.opt.dim.cut-off title=[bulk.reason.as_deref()] {
                     (bulk.actor.as_deref().unwrap_or("—"))
                     @if let Some(reason) = &bulk.reason { ": " (reason) }

@@ -52,7 +52,7 @@ pub(crate) async fn show(
 }
 
 fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>, ended: &StatsPage) -> Markup {
-    let total = ended.groups.first().map(|group| group.total).unwrap_or_default();
+    let total = chart::total(ended);
     let words = limits(&queue.limits);
     html! {
         section.run-head #head data-key="head" {

@@ -82,10 +82,6 @@ impl Numbers {
         .await;
         Ok(Self { range, all: all?, workflows: workflows?, lanes: lanes?, failures: failures?.items })
     }
-
-    fn total(&self) -> workflow_sdk::operate::Stats {
-        self.all.groups.first().map(|group| group.total).unwrap_or_default()
-    }
 }
 
 /// The answers that the page shows.
@@ -157,7 +153,7 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
         html! { div.stat { dt { a href=(place) { (name) } } dd { (number) small { (small) } } } }
     };
     let search = |query: &str| facets::link(visit, query);
-    let total = numbers.total();
+    let total = chart::total(&numbers.all);
     let since = format!("ended:>-{}", numbers.range.word());
     let p99 = format!("p99 {}", chart::micros(total.p99_us));
     html! {
@@ -240,7 +236,7 @@ fn workflow_row(visit: &Visit, numbers: &Numbers, group: &StatsGroup) -> Markup 
             td.cut-off { a.quiet href=(place) dir="auto" { (name) } }
             td.opt { (chart::spark(&numbers.workflows, &[group])) }
             td.r.num { (clock::grouped(total.ended())) }
-            td.r.num { (crate::status::failed(total.failed)) }
+            td.r.num { (status::failed(total.failed)) }
             td.r.num.nowrap { (chart::micros(total.p50_us)) }
             td.r.num.nowrap.opt.dim { (chart::micros(total.p95_us)) }
             td.r.num.nowrap.opt.dim { (chart::micros(total.p99_us)) }
