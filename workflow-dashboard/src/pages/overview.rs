@@ -1,5 +1,8 @@
 //! Whether all is well, what ended, and what is under way.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -43,7 +46,7 @@ pub(crate) async fn show(
         join(operate.counts(), join(operate.queues(), operate.workers())),
         join(
             join(operate.workflows(), operate.schedules(ListSchedules::new().limit(100))),
-            Numbers::read(operate, Range::of(which.range.as_deref())),
+            Numbers::kept(&shared, Range::of(which.range.as_deref())),
         ),
     );
     let ((counts, (queues, workers)), ((workflows, schedules), numbers)) = reads.await;
@@ -62,7 +65,7 @@ pub(crate) async fn show(
 }
 
 /// The statistics and the failures of a range.
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     pub(super) range: Range,
     pub(super) all: StatsPage,
     pub(super) workflows: StatsPage,
@@ -71,6 +74,19 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// How long all visitors see the same numbers. Workers write them once per second.
+    const KEPT: Duration = Duration::from_secs(2);
+
+    async fn kept(shared: &Shared, range: Range) -> Result<Arc<Self>, Problem> {
+        let [hour, day, week] = &*shared.numbers;
+        let kept = match range {
+            Range::Hour => hour,
+            Range::Day => day,
+            Range::Week => week,
+        };
+        kept.get(Self::KEPT, async { Self::read(&*shared.operate, range).await.map(Arc::new) }).await
+    }
+
     async fn read(operate: &dyn Operate, range: Range) -> Result<Self, Problem> {
         let list = range.stats()?;
         let mut failures = ListFailures::new().limit(6);
@@ -91,7 +107,7 @@ pub(super) struct Content {
     pub(super) workers: Vec<WorkerView>,
     pub(super) workflows: Vec<WorkflowView>,
     pub(super) schedules: Vec<ScheduleView>,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: Arc<Numbers>,
 }
 
 pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {

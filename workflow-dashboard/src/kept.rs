@@ -1,0 +1,38 @@
+//! Values that all visitors share, each read at most once in a while.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// A value with the time at which it was read.
+pub(crate) struct Kept<T>(Mutex<Option<(Instant, T)>>);
+
+impl<T: Clone> Kept<T> {
+    /// Returns the value. One that is at least as old as `age` is read again.
+    ///
+    /// # Errors
+    /// Those of `read`. The next call reads again.
+    pub(crate) async fn get<E>(&self, age: Duration, read: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let kept = self.0.lock().ok().and_then(|kept| kept.clone());
+        if let Some((_, value)) = kept.filter(|(at, _)| at.elapsed() < age) {
+            return Ok(value);
+        }
+        let value = read.await?;
+        if let Ok(mut kept) = self.0.lock() {
+            *kept = Some((Instant::now(), value.clone()));
+        }
+        Ok(value)
+    }
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> fmt::Debug for Kept<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Kept").finish_non_exhaustive()
+    }
+}
