@@ -36,3 +36,18 @@ impl<T> fmt::Debug for Kept<T> {
         f.debug_tuple("Kept").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_value_is_read_once_until_it_is_old() {
+        let kept = Kept::default();
+        assert_eq!(kept.get(Duration::MAX, async { Err::<u8, _>("away") }).await, Err("away"));
+        for (age, expected) in [(Duration::MAX, 1), (Duration::MAX, 1), (Duration::ZERO, 3), (Duration::MAX, 3)] {
+            let next = if age.is_zero() { 3 } else { 1 };
+            assert_eq!(kept.get(age, async { Ok::<_, ()>(next) }).await, Ok(expected));
+        }
+    }
+}

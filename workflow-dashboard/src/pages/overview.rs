@@ -169,11 +169,12 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
         html! { div.stat { dt { a href=(place) { (name) } } dd { (number) small { (small) } } } }
     };
     let search = |query: &str| facets::link(visit, query);
+    let workers = format!("on {}", clock::counted(live as u64, "worker"));
     let total = chart::total(&numbers.all);
     let since = format!("ended:>-{}", numbers.range.word());
     let p99 = format!("p99 {}", chart::micros(total.p99_us));
     html! {
-        (stat(search("status:running"), "Running now", count(counts.running), format!("on {}", clock::counted(live as u64, "worker"))))
+        (stat(search("status:running"), "Running now", count(counts.running), workers))
         (stat(
             search(&since),
             &format!("Ended in {}", numbers.range.name()),
@@ -322,7 +323,10 @@ fn worker_card(visit: &Visit, workers: &[WorkerView]) -> Markup {
             @if workers.is_empty() { p.faint.pad { "No worker lives. Runs wait until one starts." } } @else {
                 table { tbody { @for worker in workers.iter().take(MOST) { tr {
                     td.mono { (status::worker(worker.id)) }
-                    td { @if worker.live { span.dim { (clock::counted(worker.lanes.len() as u64, "lane")) } } @else { span.bad { "died" } } }
+                    td {
+                        @if worker.live { span.dim { (clock::counted(worker.lanes.len() as u64, "lane")) } }
+                        @else { span.bad { "died" } }
+                    }
                     td.dim { "since " (clock::at(worker.started_at, visit.now)) }
                     td.r.num { (status::runs(worker.runs)) }
                 } } } }
