@@ -295,8 +295,9 @@ function views() {
 }
 
 function keepView(link) {
-  const kept = views().filter(({ query }) => query !== link.dataset.keep);
-  localStorage.setItem("workflow_views", JSON.stringify([{ query: link.dataset.keep, href: link.getAttribute("href") }, ...kept].slice(0, 20)));
+  const view = { query: link.dataset.keep, href: link.getAttribute("href") };
+  const kept = [view, ...views().filter(({ query }) => query !== view.query)].slice(0, 20);
+  localStorage.setItem("workflow_views", JSON.stringify(kept));
   link.firstElementChild.textContent = "Kept: see Ctrl K";
 }
 
@@ -304,7 +305,9 @@ function entry(name, meaning, href) {
   const item = document.createElement("li");
   const link = document.createElement("a");
   link.href = href;
-  for (const [kind, text] of [["b", name], ["span", meaning]]) link.append(Object.assign(document.createElement(kind), { textContent: text }));
+  for (const [kind, textContent] of [["b", name], ["span", meaning]]) {
+    link.append(Object.assign(document.createElement(kind), { textContent }));
+  }
   item.append(link);
   return item;
 }
@@ -324,7 +327,8 @@ function completeSearch(field) {
     clearTimeout(pause);
     const mine = ++asked;
     const place = `${field.dataset.search}?q=${encodeURIComponent(field.value)}`;
-    const response = await fetch(place, { headers: { "x-workflow-part": "main" }, credentials: "same-origin" }).catch(() => null);
+    const headers = { "x-workflow-part": "main" };
+    const response = await fetch(place, { headers, credentials: "same-origin" }).catch(() => null);
     if (mine !== asked || !response?.ok) return;
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("ul.words");
     list.replaceChildren(...(fresh?.children ?? []));
@@ -459,7 +463,10 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     document.getElementById("palette").close();
     keys[on("[data-does]").dataset.does]();
-  } else if (on("[data-copy]")) copy(on("[data-copy]").parentElement.querySelector("[data-copied]").textContent, on("[data-copy]"));
+  } else if (on("[data-copy]")) {
+    const button = on("[data-copy]");
+    copy(button.parentElement.querySelector("[data-copied]").textContent, button);
+  }
   const opened = on("details.act");
   for (const details of all("details.act[open]")) if (details !== opened && !details.contains(opened)) details.open = false;
 });
