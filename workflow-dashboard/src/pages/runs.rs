@@ -213,7 +213,7 @@ fn row(visit: &Visit, run: &RunSummary) -> Markup {
                     span.key.mono dir="auto" { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                 }
             }
-            td.now { (now_line(run, visit)) }
+            td.now { span.clamp { (now_line(run, visit)) } }
             td.opt.mono.dim { (worker.unwrap_or_default()) }
             td.opt.r.num.dim { (duration(run, now)) }
             td.r.num.dim.nowrap { (clock::age(run.created_at, now)) }
