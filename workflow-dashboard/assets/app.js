@@ -79,7 +79,8 @@ let isTold = false;
 let noStreamUntil = 0;
 let isLooking = false;
 let isStale = false;
-let nextLook = 0;
+// The page itself is fresh; the stream asks for what has changed since, once it is open.
+let nextLook = Date.now() + interval;
 
 const isBusy = (element) =>
   element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, summary, button")
@@ -119,6 +120,8 @@ function refreshRows(fresh) {
 function refresh(text) {
   const fresh = new DOMParser().parseFromString(`<main>${text}</main>`, "text/html").querySelector("main");
   showTimes(fresh);
+  const chosen = new Set(all('input[name="run"]:checked', main).map((box) => box.value));
+  for (const box of all('input[name="run"]', fresh)) box.checked = chosen.has(box.value);
   // Before rows move from the fresh content into the page.
   const names = (within) => new Set(all("[data-row]", within).map((row) => row.dataset.row));
   const [had, has] = [names(main), names(fresh)];
@@ -143,6 +146,7 @@ async function ask() {
     const headers = { "x-workflow-part": "main", ...(tag && { "x-workflow-tag": tag }) };
     const signal = AbortSignal.timeout(rareInterval);
     const response = await fetch(location.href, { headers, credentials: "same-origin", cache: "no-store", signal });
+    if (isHeld) return;
     if (response.status === 200) {
       tag = response.headers.get("x-workflow-tag") ?? "";
       refresh(await response.text());
@@ -261,26 +265,11 @@ function answer(action) {
   form.querySelector('input[name="note"], button')?.focus();
 }
 
-// Choosing: a row that is refreshed stays chosen.
-const chosen = new Set();
-
+// Choosing
 function chooseRow() {
   const box = main.querySelector('.picked input[name="run"]');
   if (box) box.click();
   else answer("reject");
-}
-
-function keepChosen() {
-  if (chosen.size === 0) return;
-  for (const box of all('input[name="run"]', main)) box.checked = chosen.has(box.value);
-}
-
-if (main) {
-  main.addEventListener("change", ({ target }) => {
-    if (target.name === "run") chosen[target.checked ? "add" : "delete"](target.value);
-  });
-  main.addEventListener("reset", () => chosen.clear());
-  new MutationObserver(keepChosen).observe(main, { childList: true, subtree: true });
 }
 
 // Lists below a field: arrows move, Enter and Tab take the marked entry.
@@ -296,11 +285,19 @@ function mark(list, step) {
 const marked = (list) => list.querySelector("li:not([hidden]) a.marked");
 
 // Views that were kept in this browser.
-const views = () => JSON.parse(localStorage.getItem("workflow_views") ?? "[]");
+function views() {
+  try {
+    return JSON.parse(localStorage.getItem("workflow_views") ?? "[]");
+  } catch {
+    // The browser keeps nothing, or another program has written there.
+    return [];
+  }
+}
 
 function keepView(link) {
-  const kept = views().filter(({ query }) => query !== link.dataset.keep);
-  localStorage.setItem("workflow_views", JSON.stringify([{ query: link.dataset.keep, href: link.getAttribute("href") }, ...kept].slice(0, 20)));
+  const view = { query: link.dataset.keep, href: link.getAttribute("href") };
+  const kept = [view, ...views().filter(({ query }) => query !== view.query)].slice(0, 20);
+  localStorage.setItem("workflow_views", JSON.stringify(kept));
   link.firstElementChild.textContent = "Kept: see Ctrl K";
 }
 
@@ -308,7 +305,9 @@ function entry(name, meaning, href) {
   const item = document.createElement("li");
   const link = document.createElement("a");
   link.href = href;
-  for (const [kind, text] of [["b", name], ["span", meaning]]) link.append(Object.assign(document.createElement(kind), { textContent: text }));
+  for (const [kind, textContent] of [["b", name], ["span", meaning]]) {
+    link.append(Object.assign(document.createElement(kind), { textContent }));
+  }
   item.append(link);
   return item;
 }
@@ -319,14 +318,17 @@ function completeSearch(field) {
   list.setAttribute("aria-label", "Completions");
   field.parentElement.append(list);
   let asked = 0;
+  let pause = 0;
   const show = (isShown) => {
     list.hidden = !isShown || list.children.length === 0;
     field.setAttribute("aria-expanded", String(!list.hidden));
   };
   const ask = async () => {
+    clearTimeout(pause);
     const mine = ++asked;
     const place = `${field.dataset.search}?q=${encodeURIComponent(field.value)}`;
-    const response = await fetch(place, { headers: { "x-workflow-part": "main" }, credentials: "same-origin" }).catch(() => null);
+    const headers = { "x-workflow-part": "main" };
+    const response = await fetch(place, { headers, credentials: "same-origin" }).catch(() => null);
     if (mine !== asked || !response?.ok) return;
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("ul.words");
     list.replaceChildren(...(fresh?.children ?? []));
@@ -343,7 +345,12 @@ function completeSearch(field) {
   field.setAttribute("role", "combobox");
   field.setAttribute("aria-controls", list.id);
   field.setAttribute("aria-expanded", "false");
-  field.addEventListener("input", ask);
+  field.addEventListener("input", () => {
+    // A mark belongs to the old text: Enter must not take it.
+    marked(list)?.classList.remove("marked");
+    clearTimeout(pause);
+    pause = setTimeout(ask, 80);
+  });
   field.addEventListener("focus", ask);
   field.addEventListener("blur", () => setTimeout(() => show(false), 150));
   list.addEventListener("mousedown", (event) => {
@@ -378,7 +385,12 @@ function openPalette() {
       else return;
       event.preventDefault();
     });
-    list.append(...views().map(({ query, href }) => entry(query, "kept", href)));
+  }
+  for (const item of all("[data-kept]", list)) item.remove();
+  for (const { query, href } of views()) {
+    const item = entry(query, "kept", href);
+    item.dataset.kept = "";
+    list.append(item);
   }
   palette.showModal();
   field.value = "";
@@ -451,7 +463,10 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     document.getElementById("palette").close();
     keys[on("[data-does]").dataset.does]();
-  } else if (on("[data-copy]")) copy(on("[data-copy]").parentElement.querySelector("[data-copied]").textContent, on("[data-copy]"));
+  } else if (on("[data-copy]")) {
+    const button = on("[data-copy]");
+    copy(button.parentElement.querySelector("[data-copied]").textContent, button);
+  }
   const opened = on("details.act");
   for (const details of all("details.act[open]")) if (details !== opened && !details.contains(opened)) details.open = false;
 });

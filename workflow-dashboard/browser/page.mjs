@@ -1,4 +1,4 @@
-// What the stories share: a browser, its pages, and the checks that hold on each of them.
+// The browser of the stories, the pages that they open, and the checks that hold on each page.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";

@@ -8,6 +8,20 @@ use workflow_sdk::{GateLimits, LimitRule, QueueLimits, Rate, RunId};
 
 use crate::problem::Problem;
 
+/// The most runs that are chosen one by one: those of one page.
+const MOST_CHOSEN: usize = 100;
+
+/// Reads the ids of runs that were chosen one by one.
+pub(crate) fn chosen<'a>(ids: impl Iterator<Item = &'a str>) -> Result<Vec<RunId>, Problem> {
+    let runs: Result<Vec<RunId>, _> = ids.take(MOST_CHOSEN + 1).map(str::parse).collect();
+    let runs = runs.map_err(|_| Problem::bad_input("One of the ids is not that of a run.", "Choose the runs anew."))?;
+    if runs.len() > MOST_CHOSEN {
+        let message = format!("More than {MOST_CHOSEN} runs are chosen.");
+        return Err(Problem::bad_input(message, "Change all runs that a search finds instead."));
+    }
+    Ok(runs)
+}
+
 /// The fields of a form, by name. An empty field counts as absent.
 #[derive(Debug)]
 pub(crate) struct Fields(pub(crate) HashMap<String, String>);
@@ -102,9 +116,7 @@ impl Fields {
 
     /// Returns the runs of the field `runs`, with spaces between them.
     pub(crate) fn runs(&self) -> Result<Vec<RunId>, Problem> {
-        let text = self.required("runs")?;
-        let runs: Result<Vec<RunId>, _> = text.split_whitespace().map(str::parse).collect();
-        runs.map_err(|_| Problem::bad_input("One of the runs is no id of a run.", "Choose the runs anew."))
+        chosen(self.required("runs")?.split_whitespace())
     }
 
     /// A query that is missing is refused: an empty one means every run.

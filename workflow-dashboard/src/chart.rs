@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use workflow_sdk::Timestamp;
-use workflow_sdk::operate::{ListStats, OperateError, Stats, StatsGroup, StatsPage};
+use workflow_sdk::operate::{ListStats, OperateError, Stats, StatsGroup, StatsPage, VersionView};
 
 use crate::clock::{self, grouped};
 use crate::facets;
@@ -119,7 +119,7 @@ fn round_above(number: f64) -> u64 {
     }
 }
 
-/// Returns a number in at most four characters.
+/// Returns a number in at most five characters.
 fn short(number: u64) -> String {
     match number {
         0..10_000 => grouped(number),
@@ -149,6 +149,18 @@ pub(crate) fn deploys(page: &StatsPage) -> Vec<Deploy> {
     found.sort_by(|one, other| (one.at, &one.name).cmp(&(other.at, &other.name)));
     found.dedup();
     found
+}
+
+/// Returns the numbers of a page that is in one group.
+pub(crate) fn total(page: &StatsPage) -> Stats {
+    page.groups.first().map(|group| group.total).unwrap_or_default()
+}
+
+/// Returns `true` if a group of a page per lane is of this version of a workflow.
+pub(crate) fn is_of(group: &StatsGroup, workflow: &str, version: &VersionView) -> bool {
+    group.workflow.as_deref() == Some(workflow)
+        && group.version.as_ref() == Some(&version.version)
+        && group.queue.as_ref() == Some(&version.queue)
 }
 
 /// Draws the runs that ended, a column per step. A column leads to its runs among those of `words`.
@@ -216,7 +228,7 @@ pub(crate) fn meaning() -> Markup {
 
 fn told(total: &Stats) -> String {
     let (well, failed) = (total.succeeded + total.canceled, total.failed);
-    format!("{} runs ended, {} of them failed", grouped(well + failed), grouped(failed))
+    format!("{} ended, {} of them failed", clock::counted(well + failed, "run"), grouped(failed))
 }
 
 fn told_at(column: &Column) -> String {

@@ -125,6 +125,16 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// Returns a number with its noun.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with("sh") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", grouped(number))
+}
+
 /// Returns a size in bytes.
 pub(crate) fn bytes(number: u64) -> String {
     match number {
@@ -178,6 +188,8 @@ mod tests {
         for (number, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), expected);
         }
+        let nouns = [counted(0, "run"), counted(1, "crash"), counted(2000, "crash")];
+        assert_eq!(nouns, ["0 runs", "1 crash", "2,000 crashes"]);
         assert_eq!((bytes(5), bytes(2048), bytes(3_145_728)), ("5 bytes".into(), "2.0 kB".into(), "3.0 MB".into()));
     }
 }

@@ -1,13 +1,12 @@
 //! The frame around the content of every page.
 
 use std::fmt;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use workflow_sdk::operate::{ListApprovals, Operate};
+use workflow_sdk::operate::{Cursor, ListApprovals, Operate, OperateError};
 
 use crate::assets::{self, MARK, SCRIPT, STYLE};
 use crate::completion::VIEWS;
@@ -89,38 +88,21 @@ impl Page {
     }
 }
 
-/// How many approvals wait and how many workers live, asked for at most every five seconds.
-#[derive(Default)]
-pub(crate) struct Badges(Mutex<Option<(Instant, Known)>>);
-
+/// How many approvals wait and how many workers live.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) approvals: usize,
     pub(crate) workers: usize,
 }
 
-impl Badges {
+impl Known {
     const KEPT: Duration = Duration::from_secs(5);
 
-    async fn read(&self, operate: &dyn Operate) -> Option<Known> {
-        let kept = self.0.lock().ok().and_then(|kept| *kept);
-        if let Some((_, known)) = kept.filter(|(at, _)| at.elapsed() < Self::KEPT) {
-            return Some(known);
-        }
+    async fn read(operate: &dyn Operate) -> Result<Self, OperateError> {
         let (approvals, workers) =
             futures::future::join(operate.approvals(ListApprovals::new()), operate.workers()).await;
-        let workers = workers.ok()?.into_iter().filter(|worker| worker.live).count();
-        let known = Known { approvals: approvals.ok()?.items.len(), workers };
-        if let Ok(mut kept) = self.0.lock() {
-            *kept = Some((Instant::now(), known));
-        }
-        Some(known)
-    }
-}
-
-impl fmt::Debug for Badges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Badges").finish_non_exhaustive()
+        let workers = workers?.into_iter().filter(|worker| worker.live).count();
+        Ok(Self { approvals: approvals?.items.len(), workers })
     }
 }
 
@@ -130,7 +112,7 @@ impl Shared {
         if visit.is_part {
             return part(visit, page.body);
         }
-        let known = self.badges.read(&*self.operate).await;
+        let known = self.known.get(Known::KEPT, Known::read(&*self.operate)).await.ok();
         frame(visit, &page, known).into_response()
     }
 }
@@ -225,6 +207,11 @@ fn frame(visit: &Visit, page: &Page, known: Option<Known>) -> Markup {
             (palette(visit))
         },
     )
+}
+
+/// Returns a text as one word of a shell, which expands nothing in it.
+pub(crate) fn quoted(text: impl fmt::Display) -> String {
+    format!("'{}'", text.to_string().replace('\'', r"'\''"))
 }
 
 /// Returns a button that copies the command; without a script, the command itself.
@@ -343,6 +330,16 @@ fn help() -> Markup {
     }
 }
 
+/// Draws the link to the page of a list that begins at a place.
+pub(crate) fn next_page(visit: &Visit, next: Option<&Cursor>, path: &str, word: &str) -> Markup {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    html! {
+        @if let Some(next) = next { div.listfoot { span.right {
+            a.btn rel="next" href=(visit.link(&format!("{path}{sign}cursor={}", next.as_str()))) { (word) }
+        } } }
+    }
+}
+
 /// Returns what a page shows that has nothing to show yet.
 pub(crate) fn empty(title: &str, text: &str, command: Option<&str>) -> Markup {
     html! {
@@ -351,5 +348,16 @@ pub(crate) fn empty(title: &str, text: &str, command: Option<&str>) -> Markup {
             p.dim { (text) }
             @if let Some(command) = command { pre.wrap { (command) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_expands_nothing_in_a_command() {
+        assert_eq!(quoted("status:failed key:$(x)"), "'status:failed key:$(x)'");
+        assert_eq!(quoted("a'; rm b"), r"'a'\''; rm b'");
     }
 }

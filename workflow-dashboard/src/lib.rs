@@ -22,6 +22,7 @@
 //! ```
 
 mod action;
+mod address;
 mod assets;
 mod changes;
 mod chart;
@@ -31,6 +32,7 @@ mod facets;
 mod forms;
 mod frame;
 mod icons;
+mod kept;
 mod orders;
 mod pages;
 mod panel;
@@ -53,14 +55,18 @@ use workflow_sdk::operate::Operate;
 use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
 
-use frame::Badges;
+use frame::Known;
+use kept::Kept;
+use pages::overview::Numbers;
 use problem::Problem;
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) badges: Arc<Badges>,
+    pub(crate) known: Arc<Kept<Known>>,
+    /// The statistics of the overview for each range.
+    pub(crate) numbers: Arc<[Kept<Arc<Numbers>>; 3]>,
     pub(crate) streams: Streams,
 }
 
@@ -100,7 +106,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
 /// ```
 pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
     let streams = access.open_streams().clone();
-    let shared = Shared { operate: Redacted::over(operate, &access), badges: Arc::default(), streams };
+    let shared =
+        Shared { operate: Redacted::over(operate, &access), known: Arc::default(), numbers: Arc::default(), streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

@@ -9,10 +9,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use workflow_sdk::operate::{Action, Order, OrderOutcome};
 
-use crate::Shared;
 use crate::action::Fields;
 use crate::problem::Problem;
 use crate::visit::{Visit, note_for_next};
+use crate::{Shared, clock, facets};
 
 /// `POST /orders`: performs an order, and sends the browser back to its page.
 pub(crate) async fn perform(
@@ -64,13 +64,14 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     }
     let verb = apply.verb();
     let note = match refusals.first() {
-        None => format!("{verb} was done for {all} runs"),
+        None => format!("{verb} was done for {}", clock::counted(all as u64, "run")),
         Some(first) => {
             let done = all - refusals.len();
             format!("{verb} was done for {done} of {all} runs; the first that refused it is {first}")
         }
     };
-    let place = [(header::LOCATION, visit.link("/runs")), note_for_next(visit, &note)];
+    let list = facets::link(visit, &fields.text("q").unwrap_or_default());
+    let place = [(header::LOCATION, list), note_for_next(visit, &note)];
     Ok((StatusCode::SEE_OTHER, place).into_response())
 }
 

@@ -27,6 +27,12 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "There is no such page", message, "Begin at the overview.")
     }
 
+    /// Says that the list of this kind of thing has none of this name.
+    pub(crate) fn unknown(kind: &str, name: &str) -> Self {
+        let message = format!("there is no {kind} {name:?}");
+        Self::new(StatusCode::NOT_FOUND, "This is not here", message, format!("the list has every {kind}"))
+    }
+
     /// Refuses a value of the request.
     pub(crate) fn bad_input(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "This cannot be read", message, help)

@@ -64,6 +64,16 @@ pub(crate) fn count(count: Count) -> String {
     if count.at_least { format!("{number}+") } else { number }
 }
 
+/// Returns a number of runs, with a plus if there may be more.
+pub(crate) fn runs(runs: Count) -> String {
+    if runs.at_least { format!("{} runs", count(runs)) } else { clock::counted(runs.runs.into(), "run") }
+}
+
+/// Draws a number of failures, in their color if there are any.
+pub(crate) fn failed(number: u64) -> Markup {
+    html! { span.bad[number > 0].faint[number == 0] { (clock::grouped(number)) } }
+}
+
 /// Returns the end of an id, by which people tell ids apart: those that began together begin alike.
 pub(crate) fn short_id(id: impl std::fmt::Display) -> String {
     let id = id.to_string();

@@ -68,7 +68,8 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Verdict {
     for group in ended.iter().filter(|group| fails_often(group)).take(3) {
         let (name, total) = (group.workflow.as_deref().unwrap_or_default(), group.total);
         let numbers = format!("{} of {}", clock::grouped(total.failed), clock::grouped(total.ended()));
-        find(format!("{numbers} runs of {name} failed in {range}."), "/failures");
+        let place = format!("/failures?workflow={}", crate::facets::escaped(name));
+        find(format!("{numbers} runs of {name} failed in {range}."), &place);
     }
     let dead = workers.len() - live;
     if dead > 0 {
@@ -98,11 +99,8 @@ fn fails_often(group: &StatsGroup) -> bool {
 }
 
 fn runs(number: u32, at_least: bool) -> String {
-    match (number, at_least) {
-        (1, false) => "1 run".to_owned(),
-        (_, false) => format!("{} runs", clock::grouped(number.into())),
-        (_, true) => format!("more than {} runs", clock::grouped(number.into())),
-    }
+    let runs = clock::counted(number.into(), "run");
+    if at_least { format!("more than {runs}") } else { runs }
 }
 
 fn are(number: u32, at_least: bool) -> String {

@@ -1,15 +1,15 @@
 //! The changes that operators have made, when, and why.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 use workflow_sdk::operate::{AuditEntry, AuditPage, Cursor, ListAudit};
 
+use crate::address::Parameters;
 use crate::facets::escaped;
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, next_page};
 use crate::problem::Problem;
 use crate::visit::Visit;
 use crate::{Shared, clock, status};
@@ -24,16 +24,15 @@ pub(crate) struct Which {
     target: String,
     #[serde(default)]
     actor: String,
-    cursor: Option<String>,
+    cursor: Option<Cursor>,
 }
 
 /// `GET /audit`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let mut list = ListAudit::new().verb(which.verb.trim());
     for (text, set) in
         [(&which.target, ListAudit::target as fn(ListAudit, String) -> ListAudit), (&which.actor, ListAudit::actor)]
@@ -42,9 +41,7 @@ pub(crate) async fn show(
             list = set(list, text.trim().to_owned());
         }
     }
-    if let Some(cursor) = &which.cursor {
-        list = list.cursor(Cursor::new(cursor.clone()));
-    }
+    list.cursor = which.cursor.clone();
     let page = shared.operate.audit(list).await?;
     Ok(shared.page(&visit, Page::new(Section::Audit, draw(&visit, &which, &page), "workflow audit")).await)
 }
@@ -85,15 +82,9 @@ pub(super) fn draw(visit: &Visit, which: &Which, page: &AuditPage) -> Markup {
                 tbody { @for entry in &page.items { (row(visit, entry)) } }
             }
         }
-        @if let Some(next) = &page.next {
-            @let [verb, target, actor] = [&which.verb, &which.target, &which.actor].map(|text| escaped(text));
-            @let filter = format!("verb={verb}&target={target}&actor={actor}");
-            div.listfoot {
-                span.right {
-                    a.btn rel="next" href=(visit.link(&format!("/audit?{filter}&cursor={}", next.as_str()))) { "Older" }
-                }
-            }
-        }
+        @let [verb, target, actor] = [&which.verb, &which.target, &which.actor].map(|text| escaped(text));
+        @let filter = format!("verb={verb}&target={target}&actor={actor}");
+        (next_page(visit, page.next.as_ref(), &format!("/audit?{filter}"), "Older"))
     }
 }
 

@@ -1,39 +1,29 @@
-//! Bulk operations: what they are about before they are ordered, and how far they have come.
+//! Bulk operations: which were ordered, and how far each has come.
 
 use axum::Extension;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
-use workflow_sdk::operate::{BulkId, BulkPage, BulkStatus, BulkView, Cursor, ListBulks, Role};
+use workflow_sdk::operate::{BulkId, BulkPage, BulkStatus, BulkView, ListBulks, Role};
 
+use crate::address::{Named, Parameters, Place};
 use crate::facets;
 use crate::forms::Offer;
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, next_page};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::timeline::percent;
 use crate::visit::Visit;
 use crate::{Shared, clock, status};
 
-/// The parameters of the list.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Which {
-    cursor: Option<String>,
-}
-
 /// `GET /bulk`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(place): Parameters<Place>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let mut list = ListBulks::new();
-    if let Some(cursor) = which.cursor {
-        list = list.cursor(Cursor::new(cursor));
-    }
+    list.cursor = place.cursor;
     let page = shared.operate.bulks(list).await?;
     Ok(shared.page(&visit, Page::new(Section::Bulk, draw(&visit, &page), "workflow bulk list")).await)
 }
@@ -42,9 +32,8 @@ pub(crate) async fn show(
 pub(crate) async fn one(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    bulk: Result<Path<BulkId>, PathRejection>,
+    Named(id): Named<BulkId>,
 ) -> Result<Response, Problem> {
-    let Path(id) = bulk.map_err(|error| super::run::refused(error.body_text()))?;
     let bulk = shared.operate.bulk(id).await?;
     let mut page = Page::new(Section::Bulk, draw_one(&visit, &bulk), format!("workflow bulk show {id}"));
     page.title = format!("Bulk {}", bulk.verb);
@@ -82,7 +71,7 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
                 td { (meter(bulk)) }
                 td.r.num { (clock::grouped(bulk.done)) }
                 td.r.opt.num.dim { (clock::grouped(bulk.skipped)) }
-                td.r.num { span.bad[bulk.failed > 0].faint[bulk.failed == 0] { (clock::grouped(bulk.failed)) } }
+                td.r.num { (status::failed(bulk.failed)) }
                 td.opt.dim.cut-off title=[bulk.reason.as_deref()] {
                     (bulk.actor.as_deref().unwrap_or("—"))
                     @if let Some(reason) = &bulk.reason { ": " (reason) }
@@ -90,14 +79,12 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
                 td.r.opt.num.dim.nowrap { (clock::age(bulk.created_at, visit.now)) }
             } } }
         }
-        @if let Some(next) = &page.next { div.listfoot { span.right {
-            a.btn rel="next" href=(visit.link(&format!("/bulk?cursor={}", next.as_str()))) { "Older" }
-        } } }
+        (next_page(visit, page.next.as_ref(), "/bulk", "Older"))
     }
 }
 
 pub(super) fn draw_one(visit: &Visit, bulk: &BulkView) -> Markup {
-    let stop = "No further run is changed. Those that were dealt with stay as they are.";
+    let stop = "No further run is changed. Runs that were changed before stay so.";
     let stop = Offer::new("stop_bulk", "Stop", Role::Operator, stop).with("bulk", bulk.id).dangerous();
     html! {
         section.run-head #head data-key="head" {
@@ -137,7 +124,7 @@ pub(super) fn draw_one(visit: &Visit, bulk: &BulkView) -> Markup {
                 } } }
             }
             @if bulk.failed > bulk.failures.len() as u64 {
-                p.listfoot { "The first " (bulk.failures.len()) " stand here." }
+                p.listfoot { "These are the first " (bulk.failures.len()) "." }
             }
         }
     }
@@ -169,7 +156,11 @@ fn share(bulk: &BulkView) -> Option<f64> {
 }
 
 fn meter(bulk: &BulkView) -> Markup {
-    let color = if bulk.status == BulkStatus::Running { "t-run" } else { "t-ok" };
+    let color = match bulk.status {
+        BulkStatus::Running => "t-run",
+        BulkStatus::Done => "t-ok",
+        _ => "t-idle",
+    };
     html! {
         @match share(bulk) {
             Some(share) => svg.meter role="img" aria-label=(format!("{share:.0} % done")) {
@@ -182,15 +173,15 @@ fn meter(bulk: &BulkView) -> Markup {
 }
 
 fn told(bulk: &BulkView) -> String {
-    let dealt = clock::grouped(bulk.done + bulk.skipped + bulk.failed);
+    let dealt = bulk.done + bulk.skipped + bulk.failed;
+    let runs = clock::counted(dealt, "run");
     match (bulk.status, bulk.matched) {
         (BulkStatus::Running, Some(matched)) => {
-            format!("{dealt} of {} runs are dealt with. A worker goes on in the background.", clock::grouped(matched))
+            let all = clock::counted(matched, "run");
+            format!("{} of {all} dealt with. A worker goes on in the background.", clock::grouped(dealt))
         }
-        (BulkStatus::Running, None) => {
-            format!("{dealt} runs are dealt with. A worker goes on in the background.")
-        }
-        (BulkStatus::Stopped, _) => format!("It was stopped after {dealt} runs. The others stay as they were."),
-        _ => format!("All {dealt} runs are dealt with."),
+        (BulkStatus::Running, None) => format!("{runs} dealt with. A worker goes on in the background."),
+        (BulkStatus::Stopped, _) => format!("Stopped after {runs}. The others stay as they were."),
+        _ => format!("{runs} dealt with."),
     }
 }

@@ -1,22 +1,22 @@
 //! The preview of a change of many runs: their number, a sample, and the forms that order it.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query as Parameters, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
-use workflow_sdk::RunId;
 use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
 
-use crate::Shared;
+use crate::action::chosen;
+use crate::address::Parameters;
 use crate::facets;
 use crate::forms::{self, Offer};
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
 use crate::visit::Visit;
+use crate::{Shared, clock};
 
 use super::runs::now_line;
 
@@ -32,21 +32,18 @@ pub(super) const ACTIONS: [(&str, &str, &str, Role); 7] = [
     ("delete_run", "Delete", "is removed with its history, if it has ended", Role::Admin),
 ];
 
-/// The most runs that are chosen one by one: those of one page.
-const MOST_CHOSEN: usize = 100;
-
 /// `GET /bulk/new`: the runs of the parameters `run`, or all that the query `q` finds, and what can
 /// be done with them.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Parameters<Vec<(String, String)>>, QueryRejection>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let Parameters(pairs) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let value = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let action = ACTIONS.iter().find(|(name, ..)| Some(*name) == value("action")).map(|(name, ..)| *name);
     let is_all = value("all").is_some();
-    let runs = if is_all { Vec::new() } else { chosen(&pairs)? };
+    let ids = pairs.iter().filter(|(name, _)| !is_all && name == "run").map(|(_, id)| id.as_str());
+    let runs = chosen(ids)?;
     let query: Query = match value("q").unwrap_or_default().parse() {
         Ok(query) => query,
         Err(error) => return Err(workflow_sdk::operate::OperateError::from(error).into()),
@@ -56,11 +53,12 @@ pub(crate) async fn show(
         Which::All { query, preview }
     } else {
         let reads = join_all(runs.iter().map(|run| shared.operate.run(*run))).await;
-        Which::Chosen(reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?)
+        let runs = reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?;
+        Which::Chosen { query, runs }
     };
     let command = match &which {
-        Which::All { query, .. } => format!("workflow bulk {} '{query}'", verb(action)),
-        Which::Chosen(runs) => {
+        Which::All { query, .. } => format!("workflow bulk {} {}", verb(action), quoted(query)),
+        Which::Chosen { runs, .. } => {
             let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
             format!("workflow runs {} {}", verb(action), ids.join(" "))
         }
@@ -79,27 +77,23 @@ fn verb(action: Option<&str>) -> String {
     action.map_or_else(|| "retry".to_owned(), |action| action.trim_end_matches("_run").to_owned())
 }
 
-fn chosen(pairs: &[(String, String)]) -> Result<Vec<RunId>, Problem> {
-    let runs = pairs.iter().filter(|(name, _)| name == "run").take(MOST_CHOSEN + 1);
-    let runs: Result<Vec<RunId>, _> = runs.map(|(_, id)| id.parse()).collect();
-    let runs = runs.map_err(|_| super::run::refused("a run has another id".into()))?;
-    if runs.len() > MOST_CHOSEN {
-        let message = format!("More than {MOST_CHOSEN} runs are chosen.");
-        return Err(Problem::bad_input(message, "Choose all runs that a search finds."));
-    }
-    Ok(runs)
-}
-
 /// The runs that a page is about.
 pub(super) enum Which {
-    Chosen(Vec<RunSummary>),
-    All { query: Query, preview: BulkPreview },
+    /// `query` leads back to the list on which they were chosen.
+    Chosen {
+        query: Query,
+        runs: Vec<RunSummary>,
+    },
+    All {
+        query: Query,
+        preview: BulkPreview,
+    },
 }
 
 impl Which {
     fn sample(&self) -> &[RunSummary] {
         match self {
-            Self::Chosen(runs) => runs,
+            Self::Chosen { runs, .. } => runs,
             Self::All { preview, .. } => &preview.examples,
         }
     }
@@ -107,19 +101,18 @@ impl Which {
     /// Returns the runs with their number, as the beginning of a sentence.
     fn told(&self) -> String {
         match self {
-            Self::Chosen(runs) if runs.len() == 1 => "1 run".to_owned(),
-            Self::Chosen(runs) => format!("{} runs", runs.len()),
-            Self::All { preview, .. } if preview.runs.runs == 1 && !preview.runs.at_least => "1 run".to_owned(),
-            Self::All { preview, .. } => format!("{} runs", status::count(preview.runs)),
+            Self::Chosen { runs, .. } => clock::counted(runs.len() as u64, "run"),
+            Self::All { preview, .. } => status::runs(preview.runs),
         }
     }
 }
 
 pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup {
     if which.sample().is_empty() {
+        let title = if matches!(which, Which::All { .. }) { "No run matches" } else { "No run is chosen" };
         let text = "Choose runs on their page, or change the words of the search.";
         return html! { div.page {
-            (empty("No run is chosen", text, None))
+            (empty(title, text, None))
             p.center { a.btn href=(visit.link("/runs")) { "Runs" } }
         } };
     }
@@ -135,17 +128,17 @@ pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup
                     }
                     " Runs that are started later are not touched."
                     @if let Some(until) = preview.searched_to {
-                        " Counted back to " (crate::clock::at(until, visit.now)) "; older ones are changed too."
+                        " Counted back to " (clock::at(until, visit.now)) "; older ones are changed too."
                     }
                 }
-            } @else { p.sub { "Those that you have chosen, one after the other." } }
+            } @else { p.sub { "Changed at once, one after the other." } }
             section.card {
                 header { h2 { @if matches!(which, Which::All { .. }) { "The newest of them" } @else { "The runs" } } }
                 table { tbody { @for run in which.sample() { tr {
                     td.cut-off { a.icon-line href=(visit.link(&format!("/runs/{}", run.id))) {
                         (Look::of(run).icon())
                         strong dir="auto" { (run.lane.workflow) }
-                        span.mono.faint { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
+                        span.mono.faint.cut-off { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                     } }
                     td.cut-off.dim { (now_line(run, visit)) }
                 } } } }
@@ -153,7 +146,7 @@ pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup
             h2.table-title { "What to do with them" }
             div.choices { @for (name, label, sentence, role) in ACTIONS.iter().filter(|(.., role)| visit.may(*role)) {
                 details.fold open[action == Some(*name)] {
-                    summary { (*label) span.faint { " " (sentence) } }
+                    summary { (*label) span.faint { " each " (sentence) } }
                     (offer(which, (name, label, sentence), *role).form(visit))
                 }
             } }
@@ -169,15 +162,18 @@ fn offer(which: &Which, (name, label, sentence): (&'static str, &'static str, &s
         Which::All { .. } => {
             format!("{told}: each {sentence}. A worker does it in the background, and it can be stopped.")
         }
-        Which::Chosen(_) => format!("{told}: each {sentence}."),
+        Which::Chosen { .. } => format!("{told}: each {sentence}."),
     };
     let offer = match which {
         Which::All { query, .. } => {
             Offer::new("start_bulk", label, role, sentence).with("q", query).with("apply", name)
         }
-        Which::Chosen(runs) => {
+        Which::Chosen { query, runs } => {
             let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
-            Offer::new("each_run", label, role, sentence).with("runs", ids.join(" ")).with("apply", name)
+            Offer::new("each_run", label, role, sentence)
+                .with("q", query)
+                .with("runs", ids.join(" "))
+                .with("apply", name)
         }
     };
     let offer = offer.with_reason();

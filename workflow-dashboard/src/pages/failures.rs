@@ -1,13 +1,13 @@
 //! Groups of alike failures, with their numbers.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 use workflow_sdk::operate::{FailurePage, FailureView, ListFailures};
 
+use crate::address::Parameters;
 use crate::chart::Range;
 use crate::facets::{self, escaped, word};
 use crate::frame::{Page, Section, empty};
@@ -32,9 +32,8 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let mut list = ListFailures::new().limit(MOST);
     if which.range.is_some() {
         list.since = Range::of(which.range.as_deref()).stats()?.since;

@@ -1,17 +1,16 @@
 //! One queue with its gates.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
-use workflow_sdk::operate::{Cursor, GatePage, GateView, ListGates, OperateErrorCode, QueueView, Role, StatsPage};
+use workflow_sdk::operate::{GatePage, GateView, ListGates, OperateErrorCode, QueueView, Role, StatsPage};
 
+use crate::address::{Named, Parameters, Place};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
 use crate::forms::{self, Offer};
-use crate::frame::{Page, Section};
+use crate::frame::{Page, Section, next_page, quoted};
 use crate::icons::Icon;
 use crate::problem::{Problem, sentence};
 use crate::status::count;
@@ -20,24 +19,15 @@ use crate::{Shared, clock};
 
 use super::queues::{actions, limits};
 
-/// The parameters of the page.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Which {
-    cursor: Option<String>,
-}
-
 /// `GET /queues/{queue}`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    Path(name): Path<String>,
-    which: Result<Query<Which>, QueryRejection>,
+    Named(name): Named<String>,
+    Parameters(place): Parameters<Place>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let mut list = ListGates::new(&name);
-    if let Some(cursor) = which.cursor {
-        list = list.cursor(Cursor::new(cursor));
-    }
+    list.cursor = place.cursor;
     let ended = shared.operate.stats(Range::Hour.stats()?.queue(&name));
     let (queues, gates, ended) =
         futures::future::join3(shared.operate.queues(), shared.operate.gates(list), ended).await;
@@ -46,19 +36,12 @@ pub(crate) async fn show(
         Err(error) if error.code == OperateErrorCode::NotFound => None,
         gates => Some(gates?),
     };
-    let unknown = || {
-        Problem::new(
-            axum::http::StatusCode::NOT_FOUND,
-            "This is not here",
-            format!("there is no queue {name:?}"),
-            "the list has every queue",
-        )
-    };
-    let queue = queues?.into_iter().find(|queue| queue.name == name).ok_or_else(unknown)?;
+    let queue = queues?.into_iter().find(|queue| queue.name == name);
+    let queue = queue.ok_or_else(|| Problem::unknown("queue", &name))?;
     let mut page = Page::new(
         Section::Queues,
         draw(&visit, &queue, gates.as_ref(), &ended?),
-        format!("workflow queues gates {name:?}"),
+        format!("workflow queues gates {}", quoted(&name)),
     );
     page.title = format!("Queue {name}");
     page.top = Some(html! {
@@ -69,7 +52,7 @@ pub(crate) async fn show(
 }
 
 fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>, ended: &StatsPage) -> Markup {
-    let total = ended.groups.first().map(|group| group.total).unwrap_or_default();
+    let total = chart::total(ended);
     let words = limits(&queue.limits);
     html! {
         section.run-head #head data-key="head" {
@@ -116,16 +99,8 @@ fn draw(visit: &Visit, queue: &QueueView, gates: Option<&GatePage>, ended: &Stat
                 tbody { @for gate in items { (row(visit, queue, gate)) } }
             }
         }
-        @if let Some(next) = gates.and_then(|page| page.next.as_ref()) {
-            div.listfoot {
-                span.right {
-                    a.btn rel="next"
-                        href=(visit.link(&format!("/queues/{}?cursor={}", escaped(&queue.name), next.as_str()))) {
-                        "More gates"
-                    }
-                }
-            }
-        }
+        @let next = gates.and_then(|page| page.next.as_ref());
+        (next_page(visit, next, &format!("/queues/{}", escaped(&queue.name)), "More gates"))
     }
 }
 

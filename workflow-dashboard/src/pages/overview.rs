@@ -1,8 +1,10 @@
 //! Whether all is well, what ended, and what is under way.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join;
 use maud::{Markup, html};
@@ -12,6 +14,7 @@ use workflow_sdk::operate::{
     WorkerView, WorkflowView,
 };
 
+use crate::address::Parameters;
 use crate::chart::{self, Range};
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
@@ -36,15 +39,14 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let operate = &*shared.operate;
     let reads = join(
         join(operate.counts(), join(operate.queues(), operate.workers())),
         join(
             join(operate.workflows(), operate.schedules(ListSchedules::new().limit(100))),
-            Numbers::read(operate, Range::of(which.range.as_deref())),
+            Numbers::kept(&shared, Range::of(which.range.as_deref())),
         ),
     );
     let ((counts, (queues, workers)), ((workflows, schedules), numbers)) = reads.await;
@@ -63,7 +65,7 @@ pub(crate) async fn show(
 }
 
 /// The statistics and the failures of a range.
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     pub(super) range: Range,
     pub(super) all: StatsPage,
     pub(super) workflows: StatsPage,
@@ -72,6 +74,19 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// How long all visitors see the same numbers. Workers write them once per second.
+    const KEPT: Duration = Duration::from_secs(2);
+
+    async fn kept(shared: &Shared, range: Range) -> Result<Arc<Self>, Problem> {
+        let [hour, day, week] = &*shared.numbers;
+        let kept = match range {
+            Range::Hour => hour,
+            Range::Day => day,
+            Range::Week => week,
+        };
+        kept.get(Self::KEPT, async { Self::read(&*shared.operate, range).await.map(Arc::new) }).await
+    }
+
     async fn read(operate: &dyn Operate, range: Range) -> Result<Self, Problem> {
         let list = range.stats()?;
         let mut failures = ListFailures::new().limit(6);
@@ -83,10 +98,6 @@ impl Numbers {
         .await;
         Ok(Self { range, all: all?, workflows: workflows?, lanes: lanes?, failures: failures?.items })
     }
-
-    fn total(&self) -> workflow_sdk::operate::Stats {
-        self.all.groups.first().map(|group| group.total).unwrap_or_default()
-    }
 }
 
 /// The answers that the page shows.
@@ -96,7 +107,7 @@ pub(super) struct Content {
     pub(super) workers: Vec<WorkerView>,
     pub(super) workflows: Vec<WorkflowView>,
     pub(super) schedules: Vec<ScheduleView>,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: Arc<Numbers>,
 }
 
 pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
@@ -158,12 +169,12 @@ fn stats(visit: &Visit, content: &Content) -> Markup {
         html! { div.stat { dt { a href=(place) { (name) } } dd { (number) small { (small) } } } }
     };
     let search = |query: &str| facets::link(visit, query);
-    let workers = if live == 1 { "1 worker".to_owned() } else { format!("{live} workers") };
-    let total = numbers.total();
+    let workers = format!("on {}", clock::counted(live as u64, "worker"));
+    let total = chart::total(&numbers.all);
     let since = format!("ended:>-{}", numbers.range.word());
     let p99 = format!("p99 {}", chart::micros(total.p99_us));
     html! {
-        (stat(search("status:running"), "Running now", count(counts.running), format!("on {workers}")))
+        (stat(search("status:running"), "Running now", count(counts.running), workers))
         (stat(
             search(&since),
             &format!("Ended in {}", numbers.range.name()),
@@ -242,7 +253,7 @@ fn workflow_row(visit: &Visit, numbers: &Numbers, group: &StatsGroup) -> Markup 
             td.cut-off { a.quiet href=(place) dir="auto" { (name) } }
             td.opt { (chart::spark(&numbers.workflows, &[group])) }
             td.r.num { (clock::grouped(total.ended())) }
-            td.r.num { span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) } }
+            td.r.num { (status::failed(total.failed)) }
             td.r.num.nowrap { (chart::micros(total.p50_us)) }
             td.r.num.nowrap.opt.dim { (chart::micros(total.p95_us)) }
             td.r.num.nowrap.opt.dim { (chart::micros(total.p99_us)) }
@@ -312,9 +323,12 @@ fn worker_card(visit: &Visit, workers: &[WorkerView]) -> Markup {
             @if workers.is_empty() { p.faint.pad { "No worker lives. Runs wait until one starts." } } @else {
                 table { tbody { @for worker in workers.iter().take(MOST) { tr {
                     td.mono { (status::worker(worker.id)) }
-                    td { @if worker.live { span.dim { (worker.lanes.len()) " lanes" } } @else { span.bad { "died" } } }
+                    td {
+                        @if worker.live { span.dim { (clock::counted(worker.lanes.len() as u64, "lane")) } }
+                        @else { span.bad { "died" } }
+                    }
                     td.dim { "since " (clock::at(worker.started_at, visit.now)) }
-                    td.r.num { (count(worker.runs)) " runs" }
+                    td.r.num { (status::runs(worker.runs)) }
                 } } } }
             }
         },
@@ -345,7 +359,8 @@ fn schedule_card(visit: &Visit, schedules: &[ScheduleView]) -> Markup {
             @if schedules.is_empty() { p.faint.pad { "No schedule will start a run." } } @else {
                 table { tbody { @for schedule in schedules.iter().take(MOST) { tr {
                     td.cut-off { (schedule.name) }
-                    td.dim.cut-off { (super::schedules::timing(&schedule.declaration.timing)) }
+                    @let timing = super::schedules::timing(&schedule.declaration.timing);
+                    td.dim.cut-off title=(timing) { (timing) }
                     td.r.num.nowrap { @if let Some(next) = schedule.next.first() { (clock::age(*next, visit.now)) } }
                 } } } }
             }

@@ -1,8 +1,7 @@
 //! One run: why it is where it is, its timeline, its history and its payloads.
 
 use axum::Extension;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
@@ -14,6 +13,7 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::{PendingApproval, RunId, RunNow, SCHEDULE_TAG};
 
+use crate::address::{Named, Parameters};
 use crate::facets::{self, escaped};
 use crate::frame::{Page, Section};
 use crate::icons::Icon;
@@ -49,22 +49,16 @@ pub(crate) struct Which {
     at: Option<String>,
     /// How many steps are left out at the beginning.
     from: Option<u32>,
-    cursor: Option<String>,
-}
-
-pub(super) fn refused(text: String) -> Problem {
-    Problem::bad_input(text, "Follow the links of the pages. An id of a run is a UUID.")
+    cursor: Option<Cursor>,
 }
 
 /// `GET /runs/{run}`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    run: Result<Path<RunId>, PathRejection>,
-    which: Result<Query<Which>, QueryRejection>,
+    Named(id): Named<RunId>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Path(id) = run.map_err(|error| refused(error.body_text()))?;
-    let Query(which) = which.map_err(|error| refused(error.body_text()))?;
     let operate = &*shared.operate;
     let window = ListTimeline::new(id).from(which.from.unwrap_or_default()).limit(WINDOW);
     let approvals = operate.approvals(ListApprovals::new().run(id));
@@ -79,9 +73,7 @@ pub(crate) async fn show(
     let tab = match which.tab.as_deref() {
         Some("history") => {
             let mut list = ListHistory::new(id);
-            if let Some(cursor) = which.cursor {
-                list = list.cursor(Cursor::new(cursor));
-            }
+            list.cursor = which.cursor;
             Tab::History(operate.history(list).await?)
         }
         Some("data") => Tab::Data,
@@ -343,17 +335,13 @@ fn zoom(timeline: &Timeline, step: Option<&Step<'_>>, window: Option<Window>, li
 }
 
 fn summary(timeline: &Timeline, children: &[Family]) -> String {
-    let many = |number: usize, one: &str, more: &str| match number {
-        1 => format!("1 {one}"),
-        _ => format!("{} {more}", clock::grouped(number as u64)),
-    };
     let crashes = timeline.marks.iter().filter(|mark| mark.kind == workflow_sdk::operate::MarkKind::Crashed).count();
-    let mut words = vec![many(timeline.rows.len(), "step", "steps")];
+    let mut words = vec![clock::counted(timeline.rows.len() as u64, "step")];
     if !children.is_empty() {
-        words.push(many(children.len(), "child run", "child runs"));
+        words.push(clock::counted(children.len() as u64, "child run"));
     }
     if crashes > 0 {
-        words.push(many(crashes, "crash", "crashes"));
+        words.push(clock::counted(crashes as u64, "crash"));
     }
     words.join(" · ")
 }

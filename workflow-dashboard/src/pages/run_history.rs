@@ -6,6 +6,7 @@ use workflow_sdk::{AttemptStatus, RunId};
 
 use crate::clock;
 use crate::facets::escaped;
+use crate::frame::next_page;
 use crate::payload::beginning;
 use crate::visit::Visit;
 
@@ -59,11 +60,7 @@ pub(super) fn draw(visit: &Visit, run: RunId, page: &HistoryPage) -> Markup {
                     } } }
                 }
             }
-            div.listfoot { span.right { @if let Some(next) = &page.next {
-                a.btn rel="next" href=(visit.link(&format!("/runs/{run}?tab=history&cursor={}", next.as_str()))) {
-                    "Later attempts"
-                }
-            } } }
+            (next_page(visit, page.next.as_ref(), &format!("/runs/{run}?tab=history"), "Later attempts"))
         }
     }
 }

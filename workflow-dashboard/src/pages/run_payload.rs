@@ -1,8 +1,7 @@
 //! The input and the output of a run, and payloads as files.
 
 use axum::Extension;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -10,11 +9,10 @@ use serde::Deserialize;
 use workflow_sdk::RunId;
 use workflow_sdk::operate::{PayloadOf, RunDetail};
 
+use crate::address::{Named, Parameters, refused};
 use crate::problem::Problem;
 use crate::visit::Visit;
 use crate::{Shared, panel, payload, status};
-
-use super::run::refused;
 
 /// Draws both, side by side.
 pub(super) fn draw(visit: &Visit, detail: &RunDetail) -> Markup {
@@ -53,11 +51,9 @@ pub(crate) struct WhichPayload {
 pub(crate) async fn download(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    run: Result<Path<RunId>, PathRejection>,
-    which: Result<Query<WhichPayload>, QueryRejection>,
+    Named(run): Named<RunId>,
+    Parameters(which): Parameters<WhichPayload>,
 ) -> Result<Response, Problem> {
-    let Path(run) = run.map_err(|error| refused(error.body_text()))?;
-    let Query(which) = which.map_err(|error| refused(error.body_text()))?;
     if !visit.actor.payloads {
         return Err(Problem::forbidden("You do not see payloads.", "Ask a person that may."));
     }
@@ -65,7 +61,7 @@ pub(crate) async fn download(
         ("input", _) => PayloadOf::Input,
         ("output", _) => PayloadOf::Output,
         ("step", Some(step)) => PayloadOf::Step { step, attempt: which.attempt.unwrap_or(1) },
-        _ => return Err(refused("It is not clear which payload is meant.".into())),
+        _ => return Err(refused("It is not clear which payload is meant.")),
     };
     let payload = shared.operate.payload(run, of).await?;
     let unreadable = || Problem::bad_input("The payload cannot be read.", "The page of the run says why.");

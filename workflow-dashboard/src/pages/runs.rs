@@ -1,8 +1,7 @@
 //! The list of runs, with search and filters.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query as Parameters, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -13,8 +12,9 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::{RunStatus, Timestamp};
 
+use crate::address::Parameters;
 use crate::facets::{self, escaped};
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
@@ -27,7 +27,7 @@ pub(crate) struct Which {
     #[serde(default)]
     q: String,
     /// The place at which the page begins, if it is not the newest run.
-    cursor: Option<String>,
+    cursor: Option<Cursor>,
     /// `newer`: the page ends at the place.
     direction: Option<Direction>,
 }
@@ -36,10 +36,8 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Parameters<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Parameters(which) =
-        which.map_err(|refused| Problem::bad_input(refused.body_text(), "Follow the links of the pages."))?;
     if let Some(place) = found_by_id(&shared, &visit, &which.q).await {
         return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response());
     }
@@ -48,9 +46,7 @@ pub(crate) async fn show(
         Err(error) => return Ok(refused(&shared, &visit, &which.q, &error).await),
     };
     let mut list = ListRuns::new(query.clone()).direction(which.direction.unwrap_or_default());
-    if let Some(cursor) = &which.cursor {
-        list = list.cursor(Cursor::new(cursor.clone()));
-    }
+    list.cursor = which.cursor.clone();
     let reads = futures::future::join3(shared.operate.runs(list), shared.operate.counts(), shared.operate.workflows());
     let (page, counts, workflows) = reads.await;
     let is_first = which.cursor.is_none();
@@ -61,8 +57,11 @@ pub(crate) async fn show(
         counts: counts.ok(),
         workflows: workflows.unwrap_or_default(),
     };
-    let command =
-        if query.is_empty() { "workflow runs list".to_owned() } else { format!("workflow runs list '{query}'") };
+    let command = if query.is_empty() {
+        "workflow runs list".to_owned()
+    } else {
+        format!("workflow runs list {}", quoted(&query))
+    };
     let mut page = Page::new(Section::Runs, draw(&visit, &content), command);
     page.top = Some(search(&visit, &which.q));
     page.right = html! { a.btn.primary href=(visit.link("/workflows")) { "Start a run" } };
@@ -214,7 +213,7 @@ fn row(visit: &Visit, run: &RunSummary) -> Markup {
                     span.key.mono dir="auto" { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                 }
             }
-            td.now { (now_line(run, visit)) }
+            td.now { span.clamp { (now_line(run, visit)) } }
             td.opt.mono.dim { (worker.unwrap_or_default()) }
             td.opt.r.num.dim { (duration(run, now)) }
             td.r.num.dim.nowrap { (clock::age(run.created_at, now)) }
@@ -310,7 +309,7 @@ fn foot(visit: &Visit, content: &Content<'_>) -> Markup {
     let newer = page.previous.as_ref().filter(|_| !is_first);
     html! {
         div.listfoot {
-            @if !page.items.is_empty() { span { (page.items.len()) " runs" } }
+            @if !page.items.is_empty() { span { (clock::counted(page.items.len() as u64, "run")) } }
             @if let Some(until) = page.searched_to { span { "searched back to " (clock::at(until, visit.now)) } }
             @if !page.items.is_empty() && visit.may(Role::Operator) {
                 button.plain.quiet name="all" value="1" { "Change all that match" }

@@ -1,38 +1,28 @@
 //! Schedules: when they start runs, and why one does not.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
-use workflow_sdk::operate::{Cursor, ListSchedules, Role, SchedulePage, ScheduleView};
+use workflow_sdk::operate::{ListSchedules, Role, SchedulePage, ScheduleView};
 use workflow_sdk::{Origin, Timing};
 
+use crate::address::{Parameters, Place};
 use crate::facets::{self, word};
 use crate::forms::Offer;
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, next_page};
 use crate::problem::Problem;
 use crate::visit::Visit;
 use crate::{Shared, clock};
-
-/// The parameters of the page.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Which {
-    cursor: Option<String>,
-}
 
 /// `GET /schedules`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Query<Which>, QueryRejection>,
+    Parameters(place): Parameters<Place>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let mut list = ListSchedules::new();
-    if let Some(cursor) = which.cursor {
-        list = list.cursor(Cursor::new(cursor));
-    }
+    list.cursor = place.cursor;
     let page = shared.operate.schedules(list).await?;
     Ok(shared.page(&visit, Page::new(Section::Schedules, draw(&visit, &page), "workflow schedules list")).await)
 }
@@ -66,13 +56,7 @@ pub(super) fn draw(visit: &Visit, page: &SchedulePage) -> Markup {
                 }
             }
         }
-        @if let Some(next) = &page.next {
-            div.listfoot {
-                span.right {
-                    a.btn rel="next" href=(visit.link(&format!("/schedules?cursor={}", next.as_str()))) { "More" }
-                }
-            }
-        }
+        (next_page(visit, page.next.as_ref(), "/schedules", "More"))
     }
 }
 
@@ -151,6 +135,9 @@ fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
 pub(super) fn timing(timing: &Timing) -> String {
     let mut parts: Vec<String> =
         timing.cron.iter().map(|expression| format!("{expression} ({})", timing.zone)).collect();
-    parts.extend(timing.every.map(|every| format!("every {}", clock::span(every))));
+    // An interval has one unit if it can: `15 m`, not `15 m 00 s`.
+    parts.extend(
+        timing.every.map(|every| format!("every {}", clock::span(every).split(" 00 ").next().unwrap_or_default())),
+    );
     parts.join(", ")
 }

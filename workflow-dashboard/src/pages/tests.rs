@@ -169,13 +169,13 @@ fn the_overview() {
         workers: all_workers(),
         workflows: Vec::new(),
         schedules: Vec::new(),
-        numbers: overview::Numbers {
+        numbers: std::sync::Arc::new(overview::Numbers {
             range: Range::Hour,
             all: of(&stats("")),
             workflows: of(&stats(r#""workflow":"checkout","#)),
             lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
             failures: failures().items,
-        },
+        }),
     };
     insta::assert_snapshot!(lines(overview::draw(&Visit::of_test(NOW, "/"), &content)));
 }

@@ -1,8 +1,7 @@
 //! The words of a search: how the last one may go on, and what each of them means.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query as Parameters, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join3;
 use maud::{Markup, html};
@@ -10,6 +9,7 @@ use serde::Deserialize;
 use workflow_sdk::operate::{ListRuns, ListSchedules, Operate, Query};
 
 use crate::Shared;
+use crate::address::Parameters;
 use crate::completion::{Completion, NAMES, Names, VIEWS, complete};
 use crate::facets::{self, escaped};
 use crate::frame::{Page, Section};
@@ -28,9 +28,8 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    which: Result<Parameters<Which>, QueryRejection>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Parameters(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let text: String = which.q.chars().take(Query::MAX_BYTES).collect();
     let names = names(&*shared.operate).await;
     let body = draw(&visit, &text, &complete(&text, &names));

@@ -1,20 +1,22 @@
 //! One workflow: what its runs took, how they ended, its versions and its failures.
 
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use futures::future::join3;
 use maud::{Markup, html};
-use workflow_sdk::operate::{FailureView, ListFailures, StatsBy, StatsPage, WorkflowView};
+use workflow_sdk::operate::{
+    FailureView, ListFailures, Stats, StatsBy, StatsGroup, StatsPage, VersionView, WorkflowView,
+};
 
+use crate::address::{Named, Parameters};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
-use crate::frame::{Page, Section};
+use crate::frame::{Page, Section, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::visit::Visit;
-use crate::{Shared, clock};
+use crate::{Shared, clock, status};
 
 use super::overview::Which;
 
@@ -22,10 +24,9 @@ use super::overview::Which;
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
-    Path(name): Path<String>,
-    which: Result<Query<Which>, QueryRejection>,
+    Named(name): Named<String>,
+    Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
-    let Query(which) = which.map_err(|error| super::run::refused(error.body_text()))?;
     let range = Range::of(which.range.as_deref());
     let list = range.stats()?.workflow(&name);
     let (all, lanes, rest) = join3(
@@ -38,16 +39,13 @@ pub(crate) async fn show(
     )
     .await;
     let (workflows, failures) = rest;
-    let unknown = || {
-        let (message, help) = (format!("there is no workflow {name:?}"), "the list has every workflow");
-        Problem::new(axum::http::StatusCode::NOT_FOUND, "This is not here", message, help)
-    };
-    let workflow = workflows?.into_iter().find(|workflow| workflow.name == name).ok_or_else(unknown)?;
+    let workflow = workflows?.into_iter().find(|workflow| workflow.name == name);
+    let workflow = workflow.ok_or_else(|| Problem::unknown("workflow", &name))?;
     let content = Content { workflow, range, all: all?, lanes: lanes?, failures: failures?.items };
     let mut page = Page::new(
         Section::Workflows,
         draw(&visit, &content),
-        format!("workflow stats --since {} --workflow {name:?}", range.word()),
+        format!("workflow stats --since {} --workflow {}", range.word(), quoted(&name)),
     );
     page.title = format!("Workflow {name}");
     page.top = Some(html! {
@@ -70,7 +68,7 @@ pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
     let Content { workflow, range, all, lanes, failures } = content;
     let path = format!("/workflows/{}", escaped(&workflow.name));
     let words = word("workflow", &workflow.name);
-    let total = all.groups.first().map(|group| group.total).unwrap_or_default();
+    let total = chart::total(all);
     let stat = |name: &str, number: String, small: String| {
         html! { div.stat { dt { (name) } dd { (number) small { (small) } } } }
     };
@@ -109,44 +107,59 @@ pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
     }
 }
 
-fn versions(visit: &Visit, content: &Content) -> Markup {
+/// A version in a queue with its numbers.
+struct Row<'a> {
+    version: &'a str,
+    queue: &'a str,
+    workers: usize,
+    total: Stats,
+}
+
+/// Returns the known versions, and those of which only numbers are left.
+fn rows(content: &Content) -> Vec<Row<'_>> {
     let Content { workflow, lanes, .. } = content;
+    let is_of = |group: &StatsGroup, version: &VersionView| chart::is_of(group, &workflow.name, version);
+    let known = workflow.versions.iter().map(|version| Row {
+        version: &version.version,
+        queue: &version.queue,
+        workers: version.workers.len(),
+        total: lanes.groups.iter().find(|group| is_of(group, version)).map(|group| group.total).unwrap_or_default(),
+    });
+    let past = lanes.groups.iter().filter(|group| !workflow.versions.iter().any(|version| is_of(group, version)));
+    let past = past.filter_map(|group| {
+        let (version, queue) = group.version.as_deref().zip(group.queue.as_deref())?;
+        Some(Row { version, queue, workers: 0, total: group.total })
+    });
+    known.chain(past).collect()
+}
+
+fn versions(visit: &Visit, content: &Content) -> Markup {
+    let name = &content.workflow.name;
     html! {
         section.card #versions data-key="versions" {
             header {
                 h2 { "Versions" }
-                span.right {
-                    a.quiet href=(facets::link(visit, &word("workflow", &workflow.name))) { "All runs" }
-                }
+                span.right { a.quiet href=(facets::link(visit, &word("workflow", name))) { "All runs" } }
             }
             table {
                 thead { tr {
                     th { "Version" }
                     th.opt { "Queue" }
-                    th { "Workers" }
+                    th.r { "Workers" }
                     th.r { "Ended" }
                     th.r { "Failed" }
                     th.r.opt { "p50" }
                     th.r.opt { "p95" }
                 } }
-                tbody { @for version in &workflow.versions {
-                    @let group = lanes.groups.iter().find(|group| {
-                        group.version.as_ref() == Some(&version.version) && group.queue.as_ref() == Some(&version.queue)
-                    });
-                    @let total = group.map(|group| group.total).unwrap_or_default();
-                    tr {
-                        @let runs = super::workflows::runs(visit, workflow, version);
-                        td.mono.cut-off { a.quiet href=(runs) { (version.version) } }
-                        td.opt.dim.cut-off { (version.queue) }
-                        td.num { (version.workers.len()) }
-                        td.r.num { (clock::grouped(total.ended())) }
-                        td.r.num {
-                            span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) }
-                        }
-                        td.r.num.opt.nowrap { (chart::micros(total.p50_us)) }
-                        td.r.num.opt.nowrap { (chart::micros(total.p95_us)) }
-                    }
-                } }
+                tbody { @for Row { version, queue, workers, total } in rows(content) { tr {
+                    td.mono.cut-off { a.quiet href=(super::workflows::runs(visit, name, version)) { (version) } }
+                    td.opt.dim.cut-off { (queue) }
+                    td.r.num { (workers) }
+                    td.r.num { (clock::grouped(total.ended())) }
+                    td.r.num { (status::failed(total.failed)) }
+                    td.r.num.opt.nowrap { (chart::micros(total.p50_us)) }
+                    td.r.num.opt.nowrap { (chart::micros(total.p95_us)) }
+                } } }
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::forms::{self, Offer};
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
 use crate::visit::Visit;
-use crate::{Shared, clock};
+use crate::{Shared, clock, status};
 
 /// `GET /workflows`.
 pub(crate) async fn show(
@@ -51,11 +51,7 @@ pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView], lanes: &StatsPage)
             tbody {
                 @for workflow in workflows {
                     @for (index, version) in workflow.versions.iter().enumerate() {
-                        @let group = lanes.groups.iter().find(|group| {
-                            group.workflow.as_ref() == Some(&workflow.name)
-                                && group.version.as_ref() == Some(&version.version)
-                                && group.queue.as_ref() == Some(&version.queue)
-                        });
+                        @let group = lanes.groups.iter().find(|group| chart::is_of(group, &workflow.name, version));
                         @let total = group.map(|group| group.total).unwrap_or_default();
                         tr data-row=(format!("{}/{}/{}", workflow.name, version.queue, version.version)) {
                             td.cut-off { @if index == 0 {
@@ -71,13 +67,13 @@ pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView], lanes: &StatsPage)
                             td.opt { (chart::spark(lanes, &group.into_iter().collect::<Vec<_>>())) }
                             td.r.opt.num { (clock::grouped(total.ended())) }
                             td.r.opt.num {
-                                span.bad[total.failed > 0].faint[total.failed == 0] { (clock::grouped(total.failed)) }
+                                (status::failed(total.failed))
                             }
                             td.r.opt.num.nowrap { (chart::micros(total.p50_us)) }
                             td.r.opt.num.nowrap.dim { (chart::micros(total.p95_us)) }
                             td.r.opt.num.nowrap.dim { (chart::micros(total.p99_us)) }
                             td.r { div.acts.end {
-                                a.btn.ghost.opt href=(runs(visit, workflow, version)) { "Runs" }
+                                a.btn.ghost.opt href=(runs(visit, &workflow.name, &version.version)) { "Runs" }
                                 (start(visit, workflow, version))
                             } }
                         }
@@ -89,8 +85,8 @@ pub(super) fn draw(visit: &Visit, workflows: &[WorkflowView], lanes: &StatsPage)
 }
 
 /// Returns the address of the runs of a version.
-pub(super) fn runs(visit: &Visit, workflow: &WorkflowView, version: &VersionView) -> String {
-    facets::link(visit, &format!("{} {}", word("workflow", &workflow.name), word("version", &version.version)))
+pub(super) fn runs(visit: &Visit, workflow: &str, version: &str) -> String {
+    facets::link(visit, &format!("{} {}", word("workflow", workflow), word("version", version)))
 }
 
 fn state(version: &VersionView) -> Markup {

@@ -142,6 +142,15 @@ async fn hostile_requests_are_refused() {
                 ]),
             ),
             (
+                "more runs than a page has",
+                400,
+                form(vec![
+                    ("action", "each_run".into()),
+                    ("apply", "delete_run".into()),
+                    ("runs", vec![run(); 101].join(" ")),
+                ]),
+            ),
+            (
                 "a name with a line break",
                 400,
                 form(vec![
