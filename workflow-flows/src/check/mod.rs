@@ -92,7 +92,8 @@ pub fn check(source: &str, options: &Options<'_>) -> Checked {
     let mut findings: Vec<Finding> = Vec::new();
     let lines = Lines::new(source);
     let told = parsed.faults.iter().take(MOST_FINDINGS);
-    findings.extend(told.map(|fault| syntax(fault, &lines, root)));
+    let code = if source.len() > bounds.bytes { Code::F050 } else { Code::F001 };
+    findings.extend(told.map(|fault| syntax(code, fault, &lines, root)));
     let untold = parsed.faults.len() - findings.len();
     let Some(root) = root else {
         return Checked { dialect, findings, untold, digest: None, flow: None };
@@ -128,12 +129,12 @@ fn run_rules(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
     tools::check(lowering);
 }
 
-fn syntax(fault: &Fault, lines: &Lines<'_>, root: Option<&crate::document::Node>) -> Finding {
+fn syntax(code: Code, fault: &Fault, lines: &Lines<'_>, root: Option<&crate::document::Node>) -> Finding {
     let place = lines.place(fault.span.start);
     let edit = |text: &String| Edit::Text { start: fault.span.start, end: fault.span.end, text: text.clone() };
     let path = root.map(|root| root.pointer(fault.span)).unwrap_or_default();
     let mut finding = Finding {
-        code: Code::F001,
+        code,
         severity: Severity::Error,
         path,
         line: place.line,
@@ -142,9 +143,6 @@ fn syntax(fault: &Fault, lines: &Lines<'_>, root: Option<&crate::document::Node>
         help: fault.help.clone(),
         fix: None,
     };
-    if fault.message.contains(" bytes; ") {
-        finding.code = Code::F050;
-    }
     finding.fix = fault.repair.as_ref().map(|text| Fix::new("repair the syntax", edit(text)));
     finding
 }

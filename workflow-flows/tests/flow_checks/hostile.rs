@@ -38,6 +38,8 @@ fn size_is_bounded() {
     assert_eq!(refused(&"\n".repeat(SIZE)), Code::F001);
     assert_eq!(refused(&"\u{feff}".repeat(1000)), Code::F001);
     assert_eq!(refused("\0"), Code::F001);
+    let twice = check("{\"9 bytes; \": 1, \"9 bytes; \": 2}", &Options::default());
+    assert!(twice.findings.iter().all(|finding| finding.code != Code::F050), "{}", told(&twice));
 }
 
 #[test]
