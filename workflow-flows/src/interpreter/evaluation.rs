@@ -7,7 +7,7 @@ use workflow_sdk::{Error, Result, Retry};
 
 use super::frame::Frame;
 use super::mentions::Mentions;
-use crate::expression::{ExpressionError, Scope, type_name};
+use crate::expression::{ExpressionError, ResultKind, Scope};
 use crate::{ErrorClass, FlowCode, FlowError};
 
 /// Turns the failure of an expression into that of its step.
@@ -55,7 +55,7 @@ impl Frame<'_> {
         match evaluated.map_err(|error| failed(step, what, &error))? {
             Value::Bool(holds) => Ok(holds),
             other => {
-                let message = format!("{what} is {}; it must be true or false: compare it", type_name(&other));
+                let message = format!("{what} is {}; it must be true or false: compare it", ResultKind::of(&other).name());
                 Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, step, message).into())
             }
         }

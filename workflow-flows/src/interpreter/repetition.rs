@@ -10,7 +10,7 @@ use super::frame::Frame;
 use super::pure::outputs_of;
 use super::start::Turn;
 use super::step::ends_run;
-use crate::expression::type_name;
+use crate::expression::ResultKind;
 use crate::graph::{AtMax, Loop, OnItemError, Step, Until};
 use crate::{ErrorClass, FlowCode, FlowError};
 
@@ -23,7 +23,7 @@ pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop) 
         Until::For(template) => {
             let rendered = frame.render_step(&step.id, &step.id, "for", template).await?;
             let Value::Array(items) = rendered else {
-                let message = format!("for is {}; it must be a list", type_name(&rendered));
+                let message = format!("for is {}; it must be a list", ResultKind::of(&rendered).name());
                 return Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, &step.id, message).into());
             };
             run_items(frame, step, repetition, items).await
