@@ -1,26 +1,26 @@
 //! Values that all visitors share, each read at most once in a while.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use futures::lock::Mutex;
 
 /// A value with the time at which it was read.
 pub(crate) struct Cached<T>(Mutex<Option<(Instant, T)>>);
 
 impl<T: Clone> Cached<T> {
-    /// Returns the value. One that is at least as old as `age` is read again.
+    /// Returns the value. One that is at least as old as `age` is read again, once for all callers
+    /// that ask meanwhile.
     ///
     /// # Errors
-    /// Those of `read`. The next call reads again.
+    /// The error of `read`. It is not kept, so the next call reads again.
     pub(crate) async fn get<E>(&self, age: Duration, read: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let known = self.0.lock().ok().and_then(|known| known.clone());
-        if let Some((_, value)) = known.filter(|(at, _)| at.elapsed() < age) {
-            return Ok(value);
+        let mut known = self.0.lock().await;
+        if let Some((_, value)) = known.as_ref().filter(|(at, _)| at.elapsed() < age) {
+            return Ok(value.clone());
         }
         let value = read.await?;
-        if let Ok(mut known) = self.0.lock() {
-            *known = Some((Instant::now(), value.clone()));
-        }
+        *known = Some((Instant::now(), value.clone()));
         Ok(value)
     }
 }
@@ -39,6 +39,10 @@ impl<T> fmt::Debug for Cached<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use futures::future::join;
+
     use super::*;
 
     #[tokio::test]
@@ -49,5 +53,16 @@ mod tests {
             let next = if age.is_zero() { 3 } else { 1 };
             assert_eq!(cached.get(age, async { Ok::<_, ()>(next) }).await, Ok(expected));
         }
+    }
+
+    #[tokio::test]
+    async fn callers_that_ask_at_once_share_one_read() {
+        let (cached, reads) = (Cached::default(), AtomicU8::new(0));
+        let read = || async {
+            tokio::task::yield_now().await;
+            Ok::<_, ()>(reads.fetch_add(1, Ordering::Relaxed))
+        };
+        let both = join(cached.get(Duration::MAX, read()), cached.get(Duration::MAX, read())).await;
+        assert_eq!(both, (Ok(0), Ok(0)));
     }
 }
