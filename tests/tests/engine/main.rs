@@ -61,6 +61,7 @@ mod step_limits;
 mod step_rates;
 mod streams;
 mod timeouts;
+mod traces;
 mod transaction;
 mod unreadable_rows;
 
@@ -410,6 +411,12 @@ workflow_tests::cases! {
         alike_failures_are_one_group,
         a_codec_leaves_no_message_of_an_error,
         a_kill_loses_the_counts_of_a_moment,
+    }
+    traces {
+        a_trace_survives_a_kill_and_reaches_children,
+        a_run_belongs_to_the_trace_that_it_was_given_first,
+        a_tracing_system_numbers_the_spans,
+        a_trace_that_is_not_understood_stops_no_run,
     }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,
