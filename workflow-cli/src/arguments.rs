@@ -145,6 +145,11 @@ pub(crate) enum Verb {
         #[arg(long)]
         strict: bool,
     },
+    /// Replay one run under the code of this program: say where it diverges, or that it fits
+    Replay {
+        /// The id of the run, or its beginning or end
+        run: String,
+    },
     /// Create the tables in a database, or bring them up to date
     Migrate,
     /// Print a script that completes commands in a shell

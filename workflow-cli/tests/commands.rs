@@ -307,6 +307,7 @@ fn change_the_rest(shell: &Shell) {
     shell.check(&["doctor", "--json"], 0, "\"level\": \"warn\"", "");
     shell.check(&["run"], 2, "", "has no worker");
     shell.check(&["preflight"], 2, "", "workflow_cli::kit");
+    shell.check(&["replay", "019a"], 2, "", "workflow_cli::kit");
     shell.check(&["workers"], 0, "live", "");
     shell.check(&["workflows"], 0, "doubled", "");
     shell.check(&["counts"], 0, "failed", "");

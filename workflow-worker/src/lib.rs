@@ -40,6 +40,7 @@ mod quarantine;
 mod queue;
 mod queue_watch;
 mod registry;
+mod replay;
 mod retention;
 mod saturation;
 mod schedules;
@@ -55,6 +56,7 @@ pub use limit::Limit;
 pub use options::{ForeignAwait, LapsedLease, WorkerOptions};
 pub use preflight_report::{Finding, PreflightReport, Unregistered};
 pub use queue::Queue;
+pub use replay::ReplayRunError;
 pub use worker::Worker;
 pub use workflow_sdk::{GateLimits, Rate, Retain};
 

@@ -228,6 +228,7 @@ workflow_tests::cases! {
         a_report_without_divergence_is_clean,
         a_worker_without_workflows_judges_no_run,
         a_workflow_that_publishes_is_judged,
+        one_run_of_the_database_is_replayed,
     }
     gates {
         the_limit_of_each_gate_holds_over_workers,
