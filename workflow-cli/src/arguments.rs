@@ -150,6 +150,8 @@ pub(crate) enum Verb {
         /// The id of the run, or its beginning or end
         run: String,
     },
+    /// Delete the ended runs that are older than the workers keep them, once, now
+    Prune(Prune),
     /// Create the tables in a database, or bring them up to date
     Migrate,
     /// Print a script that completes commands in a shell
@@ -175,6 +177,16 @@ pub(crate) struct Dashboard {
     /// Show everything, and let nothing be changed
     #[arg(long)]
     pub(crate) read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Count what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

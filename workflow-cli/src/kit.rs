@@ -134,6 +134,14 @@ impl Kit {
                 let worker = make(client.clone()).await.map_err(refused)?;
                 replay(worker, &client, &run, &output).await
             }),
+            (Some(Verb::Prune(prune)), make) => block_on(interruptible(async {
+                let client = target.connect().await?;
+                let worker = match make {
+                    Some(make) => Some(make(client.clone()).await.map_err(refused)?),
+                    None => None,
+                };
+                verbs::prune::run(worker.as_deref(), &client, prune, &output).await
+            })),
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),

@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use workflow_sdk::{Client, Replayed, RunId};
-use workflow_worker::{PreflightReport, ReplayRunError, Worker, WorkerError};
+use workflow_worker::{PreflightReport, PruneError, Pruned, ReplayRunError, Worker, WorkerError};
 
 use crate::arguments::Log;
 use crate::output::Output;
@@ -21,6 +21,7 @@ pub(crate) trait Served {
     fn run(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>>;
     fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>>;
     fn replay(&self, run: RunId) -> LocalBoxFuture<'_, Result<Replayed, ReplayRunError>>;
+    fn prune(&self, counts_only: bool) -> LocalBoxFuture<'_, Result<Pruned, PruneError>>;
 }
 
 impl<S: Send + Sync + 'static> Served for Worker<S> {
@@ -38,6 +39,10 @@ impl<S: Send + Sync + 'static> Served for Worker<S> {
 
     fn replay(&self, run: RunId) -> LocalBoxFuture<'_, Result<Replayed, ReplayRunError>> {
         Worker::replay(self, run).boxed_local()
+    }
+
+    fn prune(&self, counts_only: bool) -> LocalBoxFuture<'_, Result<Pruned, PruneError>> {
+        Worker::prune(self, counts_only).boxed_local()
     }
 }
 

@@ -405,6 +405,7 @@ workflow_tests::cases! {
         old_runs_are_deleted_and_others_stay,
         a_worker_that_keeps_runs_longer_protects_them,
         a_retention_out_of_range_is_refused,
+        a_prune_deletes_once_what_no_worker_keeps,
     }
     statistics {
         counts_equal_what_ran,
