@@ -145,6 +145,13 @@ pub(crate) enum Verb {
         #[arg(long)]
         strict: bool,
     },
+    /// Replay one run under the code of this program: say where it diverges, or that it fits
+    Replay {
+        /// The id of the run, or its beginning or end
+        run: String,
+    },
+    /// Delete the ended runs that are older than the workers keep them, once, now
+    Prune(Prune),
     /// Create the tables in a database, or bring them up to date
     Migrate,
     /// Print a script that completes commands in a shell
@@ -170,6 +177,16 @@ pub(crate) struct Dashboard {
     /// Show everything, and let nothing be changed
     #[arg(long)]
     pub(crate) read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Count what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ use workflow_worker::Worker;
 
 use crate::arguments::{Arguments, RunWorker, Serve, Verb};
 use crate::output::Output;
+use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
 use crate::target::Target;
@@ -31,8 +32,8 @@ pub struct Kit {
 }
 
 /// Begins a program of this name that has all verbs of the command line. With [`Kit::worker`], it
-/// also has the verbs that need the application's code: `run`, which is the default, and
-/// `preflight`.
+/// also has the verbs that need the application's code: `run`, which is the default, `preflight`
+/// and `replay`.
 ///
 /// ```no_run
 /// // no_run: it reads the arguments of the process.
@@ -77,8 +78,8 @@ impl Kit {
         self
     }
 
-    /// Sets the function that makes the worker. `run` and `preflight` call it with a connected
-    /// client; the other verbs do not call it.
+    /// Sets the function that makes the worker. `run`, `preflight` and `replay` call it with a
+    /// connected client; the other verbs do not call it.
     ///
     /// # Errors
     /// An error of the function is shown, and the program exits with code 1.
@@ -128,6 +129,19 @@ impl Kit {
                 let client = target.connect().await?;
                 preflight(make(client).await.map_err(refused)?, strict, &output).await
             }),
+            (Some(Verb::Replay { run }), Some(make)) => block_on(async {
+                let client = target.connect().await?;
+                let worker = make(client.clone()).await.map_err(refused)?;
+                replay(worker, &client, &run, &output).await
+            }),
+            (Some(Verb::Prune(prune)), make) => block_on(interruptible(async {
+                let client = target.connect().await?;
+                let worker = match make {
+                    Some(make) => Some(make(client.clone()).await.map_err(refused)?),
+                    None => None,
+                };
+                verbs::prune::run(worker.as_deref(), &client, prune, &output).await
+            })),
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),
@@ -135,7 +149,7 @@ impl Kit {
                 flows::Done::Ended(exit) => Ok(exit),
                 flows::Done::Goes(verb) => block_on(interruptible(verbs::run(target, verb, command, &output))),
             }),
-            (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
+            (Some(Verb::Run(_) | Verb::Preflight { .. } | Verb::Replay { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",
             )),

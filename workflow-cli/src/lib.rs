@@ -13,6 +13,7 @@ mod failure;
 mod flows;
 mod kit;
 mod output;
+mod replay;
 mod selection;
 mod server;
 mod serving;

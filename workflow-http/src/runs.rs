@@ -12,7 +12,7 @@ use workflow_sdk::RunId;
 use workflow_sdk::operate::{Action, Done, ForkRun, Order, OrderOutcome, RunDetail, StartRun};
 
 use crate::body::{Body, Path, Query, Text, exact, parse};
-use crate::orders::carry_out;
+use crate::orders::{Caller, carry_out};
 use crate::reads::shown;
 use crate::{Actor, Answer, Problem, Shared};
 
@@ -45,10 +45,11 @@ struct Input {
     input: Box<RawValue>,
 }
 
-/// `POST /runs`: starts a run. The header `Idempotency-Key` is its key.
+/// `POST /runs`: starts a run. The header `Idempotency-Key` is its key, and `traceparent` the span
+/// below which its spans stand.
 pub(crate) async fn start(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Query(wait): Query<Wait>,
     headers: HeaderMap,
     Text(body): Text,
@@ -66,8 +67,8 @@ pub(crate) async fn start(
         }
         start.key = Some(key);
     }
-    let done = carry_out(&*shared.operate, actor.clone(), Order::new(Action::StartRun(Box::new(start)))).await?;
-    started(&shared, &actor, done, wait).await
+    let done = carry_out(&*shared.operate, &caller, Order::new(Action::StartRun(Box::new(start)))).await?;
+    started(&shared, &caller.actor, done, wait).await
 }
 
 async fn started(shared: &Shared, actor: &Actor, done: Done, wait: Option<Duration>) -> Result<Response, Problem> {
@@ -118,7 +119,7 @@ fn order(action: Action, reason: Option<String>) -> Order {
 /// `POST /runs/{run}/cancel`, and the other changes that need no body.
 pub(crate) async fn change(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path((run, change)): Path<(RunId, String)>,
     Query(Reason { reason }): Query<Reason>,
 ) -> Answer<Done> {
@@ -134,17 +135,17 @@ pub(crate) async fn change(
             return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail, help));
         }
     };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }
 
 /// `DELETE /runs/{run}`: deletes an ended run.
 pub(crate) async fn delete(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path(run): Path<RunId>,
     Query(Reason { reason }): Query<Reason>,
 ) -> Answer<Done> {
-    carry_out(&*shared.operate, actor, order(Action::DeleteRun { run }, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(Action::DeleteRun { run }, reason)).await.map(Json)
 }
 
 #[derive(Deserialize)]
@@ -161,7 +162,7 @@ pub(crate) struct NewFork {
 /// `POST /runs/{run}/fork`: starts a run from the history of this one.
 pub(crate) async fn fork(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path(run): Path<RunId>,
     Body(new): Body<NewFork>,
 ) -> Result<Response, Problem> {
@@ -169,8 +170,8 @@ pub(crate) async fn fork(
     let mut fork = ForkRun::new(run);
     fork.input = input.as_deref().map(exact).transpose()?;
     (fork.from, fork.version, fork.queue, fork.key) = (from, version, queue, key);
-    let done = carry_out(&*shared.operate, actor.clone(), order(Action::ForkRun(Box::new(fork)), reason)).await?;
-    started(&shared, &actor, done, None).await
+    let done = carry_out(&*shared.operate, &caller, order(Action::ForkRun(Box::new(fork)), reason)).await?;
+    started(&shared, &caller.actor, done, None).await
 }
 
 #[derive(Deserialize)]
@@ -185,12 +186,12 @@ pub(crate) struct NewSignal {
 /// `POST /runs/{run}/signals`: sends a signal.
 pub(crate) async fn signal(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path(run): Path<RunId>,
     Body(NewSignal { name, payload, key, reason }): Body<NewSignal>,
 ) -> Answer<Done> {
     let action = Action::SignalRun { run, name, payload: exact(&payload)?, key };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }
 
 #[derive(Deserialize)]
@@ -204,10 +205,10 @@ pub(crate) struct Decision {
 /// `POST /runs/{run}/approvals/{approval}`: decides about an approval.
 pub(crate) async fn decide(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path((run, step)): Path<(RunId, String)>,
     Body(Decision { approve, note, reason }): Body<Decision>,
 ) -> Answer<Done> {
     let action = Action::DecideApproval { run, step, approve, note };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }

@@ -4,10 +4,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use workflow_http::{Access, Actor, Redact, router};
 use workflow_sdk::prelude::*;
+use workflow_sdk::{Event, Observer, TraceContext};
 use workflow_tests::document::check_answer;
 use workflow_tests::{Database, Live, LocalWorker};
 
@@ -370,6 +372,60 @@ async fn an_actor_without_payloads_sees_sizes() {
         let stats = get("/api/v1/stats?since=-2h&by=workflow&step=hour").json();
         assert_eq!((&stats["groups"][0]["workflow"], &stats["step"]), (&json!("fails"), &json!("hour")), "{stats}");
         assert_eq!(stats["groups"][0]["total"]["failed"], 1);
+    })
+    .await;
+    live.sweep().await;
+}
+
+/// Keeps the callers whose traces the orders belong to.
+#[derive(Clone, Default)]
+struct Callers(Arc<Mutex<Vec<Option<TraceContext>>>>);
+
+impl Observer for Callers {
+    fn event(&self, _: &Event<'_>) {}
+
+    fn span_begun(&self, span: &tracing::Span, parent: Option<TraceContext>) -> Option<TraceContext> {
+        if span.metadata().is_some_and(|span| span.name() == "order") {
+            self.0.lock().unwrap().push(parent);
+        }
+        None
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_passes_its_trace_on() {
+    const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut live = Live::new(Database::Sqlite).await;
+    let callers = Callers::default();
+    live.client = live.connect().observer(callers.clone()).await.unwrap();
+    let server = Server::start(&live, Access::open()).await;
+    beside(move || {
+        let start = json!({ "workflow": "greets", "input": null }).to_string();
+        let send = |path: &str, body: &str, traces: &[&str]| {
+            let json = [("Content-Type", "application/json")].into_iter();
+            let headers: Vec<_> = json.chain(traces.iter().map(|trace| ("Traceparent", *trace))).collect();
+            server.send("POST", path, &headers, body)
+        };
+        let start = |traces: &[&str]| {
+            let answer = send("/api/v1/runs", &start, traces);
+            assert_eq!(answer.status, 201, "{}", answer.text);
+            let run = answer.json()["run"].as_str().unwrap().to_owned();
+            (server.get(&format!("/api/v1/runs/{run}")).json()["trace"].clone(), run)
+        };
+        let (trace, run) = start(&[CALLER]);
+        let trace = trace.as_str().unwrap();
+        assert_eq!(trace[..36], CALLER[..36], "the run belongs to the trace of the request");
+        assert_ne!(trace, CALLER, "and stands below the span of the order");
+        // What is not understood begins no trace, and refuses nothing.
+        for traces in [&[][..], &["00-what"], &[CALLER, CALLER]] {
+            assert_eq!(start(traces).0, Value::Null, "{traces:?}");
+        }
+        let signal = json!({ "name": "go", "payload": "hello" }).to_string();
+        assert_eq!(send(&format!("/api/v1/runs/{run}/signals"), &signal, &[CALLER]).status, 200);
+        let caller = Some(CALLER.parse().unwrap());
+        assert_eq!(*callers.0.lock().unwrap(), [caller, None, None, None, caller]);
+        let order = json!({ "action": "cancel_run", "run": run, "trace_parent": "00-what" });
+        server.post("/api/v1/orders", &order).refuses(400, "bad_input");
     })
     .await;
     live.sweep().await;

@@ -1513,6 +1513,7 @@ export interface components {
             actor?: string | null;
             /** @description Why. It goes into the audit row. Default: none. */
             reason?: string | null;
+            trace_parent?: components["schemas"]["TraceContext"] | null;
         };
         /** @description The outcome of an order, for programs. Its text is an object with the name of the outcome: `{"outcome":"already_ended","status":"failed"}`. */
         OrderOutcome: {
@@ -1870,6 +1871,7 @@ export interface components {
             tags?: {
                 [key: string]: string;
             };
+            trace?: components["schemas"]["TraceContext"] | null;
             /** @description The columns of the row that this program does not understand, each with the reason. */
             unreadable?: string[];
         };
@@ -2197,6 +2199,8 @@ export interface components {
             /** @description The time zone of the expressions, as the IANA names it. */
             zone: string;
         };
+        /** @description A place in a distributed trace, as the header `traceparent` has it. */
+        TraceContext: string;
         /** @description A value of an author's own error type, stored beside the error's text. */
         TypedPayload: {
             /** @description The value as JSON text. */
@@ -2368,7 +2372,9 @@ export interface operations {
     startBulk: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2465,7 +2471,9 @@ export interface operations {
     stopBulk: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 bulk: string;
             };
@@ -2660,7 +2668,9 @@ export interface operations {
     perform: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2794,6 +2804,7 @@ export interface operations {
             };
             header?: {
                 "Idempotency-Key"?: string;
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -2910,7 +2921,9 @@ export interface operations {
             query?: {
                 reason?: string;
             };
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -2941,7 +2954,9 @@ export interface operations {
     decideApproval: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 approval: string;
@@ -3053,7 +3068,9 @@ export interface operations {
     forkRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -3240,7 +3257,9 @@ export interface operations {
     signalRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -3352,7 +3371,9 @@ export interface operations {
             query?: {
                 reason?: string;
             };
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 change: "cancel" | "terminate" | "pause" | "resume" | "retry";

@@ -11,6 +11,7 @@ mod failures;
 mod limits;
 pub(crate) mod order;
 pub(crate) mod payload;
+pub(crate) mod prune;
 mod queues;
 mod rate;
 mod run_changes;
@@ -95,6 +96,8 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
             Ok(Exit::Ok)
         }
-        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => {
+            Ok(Exit::Ok)
+        }
     }
 }

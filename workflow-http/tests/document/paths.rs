@@ -38,6 +38,11 @@ fn wait() -> Value {
     parameter("query", "wait", json!({ "type": "string", "pattern": "^[0-9]{1,9}s?$", "examples": ["30s"] }))
 }
 
+/// A header that is not understood is passed over, so it has no pattern.
+fn traceparent() -> Value {
+    parameter("header", "traceparent", json!({ "type": "string" }))
+}
+
 fn operation(method: &'static str, path: &'static str, id: &str, summary: &str) -> Operation {
     let places = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let in_path = places.map(|name| match name {
@@ -93,7 +98,11 @@ impl Operation {
     }
 
     fn changes(self) -> Self {
-        self.answers(200, "The order was performed, or there was nothing to change", reference("Done"))
+        self.asks([traceparent()]).answers(
+            200,
+            "The order was performed, or there was nothing to change",
+            reference("Done"),
+        )
     }
 }
 
@@ -121,6 +130,7 @@ fn operations() -> Vec<Operation> {
             .reads("RunPage"),
         post("/runs", "startRun", "Starts a run; with wait, answers with the run when it has ended")
             .asks([wait(), parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 255 }))])
+            .asks([traceparent()])
             .takes("NewRun")
             .answers(200, "The key has a run; or, with wait, the run has ended", run_or_done())
             .answers(201, "The run was started", reference("Done"))
@@ -159,6 +169,7 @@ fn operations() -> Vec<Operation> {
         get("/runs/{run}/published/{name}", "readPublished", "Reads the value that a run published last")
             .reads("StoredPayload"),
         post("/runs/{run}/fork", "forkRun", "Starts a run from the history of this one")
+            .asks([traceparent()])
             .takes("NewFork")
             .answers(200, "The key has a run", reference("Done"))
             .answers(201, "The run was started", reference("Done")),
@@ -171,11 +182,10 @@ fn operations() -> Vec<Operation> {
         get("/bulk", "listBulks", "Lists bulk operations, the newest first")
             .asks([cursor(), limit(1_000)])
             .reads("BulkPage"),
-        post("/bulk", "startBulk", "Orders a bulk operation").takes("StartBulk").answers(
-            202,
-            "The operation was ordered",
-            reference("Done"),
-        ),
+        post("/bulk", "startBulk", "Orders a bulk operation")
+            .asks([traceparent()])
+            .takes("StartBulk")
+            .answers(202, "The operation was ordered", reference("Done")),
         post("/bulk/preview", "previewBulk", "Counts the runs that a bulk operation would change")
             .takes("NewPreview")
             .reads("BulkPreview"),
