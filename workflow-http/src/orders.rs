@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use workflow_sdk::operate::{Action, Done, Operate, Order};
+use workflow_sdk::operate::{Action, Done, Operate, Order, Role};
 
 use crate::body::Body;
 use crate::{Actor, Answer, Problem, Shared};
@@ -24,14 +24,18 @@ pub(crate) async fn carry_out(operate: &dyn Operate, actor: Actor, order: Order)
 }
 
 fn allow(actor: &Actor, action: &Action) -> Result<(), Problem> {
-    let needed = action.role();
+    require(actor, action.role(), action.verb())
+}
+
+/// Refuses an actor that has less than this role.
+pub(crate) fn require(actor: &Actor, needed: Role, verb: &str) -> Result<(), Problem> {
     if actor.role >= needed {
         return Ok(());
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,
         "forbidden",
-        format!("{} needs the role {needed:?}, and {} is {:?}", action.verb(), actor.name, actor.role),
+        format!("{verb} needs the role {needed:?}, and {} is {:?}", actor.name, actor.role),
         "ask an actor that may do this",
     ))
 }
