@@ -19,7 +19,7 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
-pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow};
+pub(crate) use flows::{CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow};
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
 pub(crate) use schedules::SchedulesVerb;
@@ -230,6 +230,11 @@ pub(crate) struct Serve {
     /// The address
     #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
     pub(crate) http: SocketAddr,
+    /// Serve flows, too: checks, deploys, starts, answers to gates, and webhooks.
+    /// WORKFLOW_GATE_SECRET, of at least 32 bytes, opens the tokens of gates; WORKFLOW_SECRET_HOOK
+    /// is the secret `hook` of webhooks
+    #[arg(long)]
+    pub(crate) flows: bool,
     /// The form of the log on the standard error; RUST_LOG says how much of it
     #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
     pub(crate) log: Log,

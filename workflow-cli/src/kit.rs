@@ -11,6 +11,7 @@ use workflow_sdk::{BoxError, Client, Connect};
 use workflow_worker::Worker;
 
 use crate::arguments::{Arguments, RunWorker, Serve, Verb};
+use crate::environment::with_environment;
 use crate::output::Output;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
@@ -187,7 +188,7 @@ fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, 
         let client = open(target, run.no_migrate).await?;
         let worker = make(client.clone()).await.map_err(refused)?;
         tracing::info!(address = %port.address(), "listening for HTTP");
-        let server = port.serve(client, readiness, recorder);
+        let server = port.serve(client, None, readiness, recorder);
         let done = serve(worker, run.concurrency).await;
         server.stop().await;
         done
@@ -200,7 +201,12 @@ fn serve_only(target: Target, serve: Serve) -> Result<Exit, Failure> {
     multi_thread(async {
         let (port, recorder) = (Port::bind(serve.http).await?, install_recorder());
         let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
-        serve_interface(target.connect().await?, port, recorder).await
+        let (client, flows) = match serve.flows {
+            true => target.flows().await.map(|(client, flows)| (client, Some(flows)))?,
+            false => (target.connect().await?, None),
+        };
+        let flows = flows.map(with_environment).transpose()?;
+        serve_interface(client, flows, port, recorder).await
     })
 }
 

@@ -8,6 +8,7 @@
 mod arguments;
 mod clock;
 mod demo;
+mod environment;
 mod exit;
 mod failure;
 mod flows;
@@ -20,6 +21,7 @@ mod serving;
 mod target;
 mod template;
 mod verbs;
+mod versions;
 
 pub use exit::Exit;
 use failure::Failure;

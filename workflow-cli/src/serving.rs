@@ -7,6 +7,7 @@ use futures::future::LocalBoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use workflow_flows::Flows;
 use workflow_sdk::{Client, Replayed, RunId};
 use workflow_worker::{PreflightReport, PruneError, Pruned, ReplayRunError, Worker, WorkerError};
 
@@ -58,6 +59,7 @@ pub(crate) async fn serve(mut worker: Box<dyn Served>, concurrency: Option<u32>)
 /// Answers requests until SIGTERM or SIGINT.
 pub(crate) async fn serve_interface(
     client: Client,
+    flows: Option<Flows>,
     port: Port,
     recorder: Option<PrometheusHandle>,
 ) -> Result<Exit, Failure> {
@@ -65,7 +67,7 @@ pub(crate) async fn serve_interface(
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     tracing::info!(address = %port.address(), "listening for HTTP");
-    let server = port.serve(client, Readiness::always(), recorder);
+    let server = port.serve(client, flows, Readiness::always(), recorder);
     tokio::select! {
         biased;
         _ = terminate.recv() => {}

@@ -12,6 +12,7 @@ pub mod document;
 mod evaluate;
 pub mod expression;
 mod failure;
+mod flows;
 pub mod graph;
 mod instant;
 mod interpreter;
@@ -30,6 +31,10 @@ pub use client::{FLOW_TAG, FlowClient};
 pub use diagram::{levels, mermaid};
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
+pub use flows::{
+    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
+    ReportedError, Triggered, check_event, flow_key,
+};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
 pub use knowledge::{KbDocument, KnowledgeBase};
 pub use lower::duration::parse as parse_duration;

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use workflow_sdk::TraceContext;
-use workflow_sdk::operate::{Action, Done, Operate, Order};
+use workflow_sdk::operate::{Action, Done, Operate, Order, Role};
 
 use crate::body::Body;
 use crate::{Actor, Answer, Problem, Shared};
@@ -17,12 +17,19 @@ pub(crate) struct Caller {
     trace: Option<TraceContext>,
 }
 
+impl Caller {
+    /// The actor of a request with these headers.
+    pub(crate) fn new(actor: Actor, headers: &HeaderMap) -> Self {
+        Self { actor, trace: trace_of(headers) }
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ExtensionRejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         let Extension(actor) = Extension::from_request_parts(parts, state).await?;
-        Ok(Self { actor, trace: trace_of(&parts.headers) })
+        Ok(Self::new(actor, &parts.headers))
     }
 }
 
@@ -53,14 +60,18 @@ pub(crate) async fn carry_out(operate: &dyn Operate, caller: &Caller, order: Ord
 }
 
 fn allow(actor: &Actor, action: &Action) -> Result<(), Problem> {
-    let needed = action.role();
+    require(actor, action.role(), action.verb())
+}
+
+/// Refuses an actor that has less than this role.
+pub(crate) fn require(actor: &Actor, needed: Role, verb: &str) -> Result<(), Problem> {
     if actor.role >= needed {
         return Ok(());
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,
         "forbidden",
-        format!("{} needs the role {needed:?}, and {} is {:?}", action.verb(), actor.name, actor.role),
+        format!("{verb} needs the role {needed:?}, and {} is {:?}", actor.name, actor.role),
         "ask an actor that may do this",
     ))
 }

@@ -26,7 +26,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    fn duration(&self) -> Result<Option<Duration>, Problem> {
+    pub(crate) fn duration(&self) -> Result<Option<Duration>, Problem> {
         duration_of(self.wait.as_deref())
     }
 }
@@ -57,21 +57,29 @@ pub(crate) async fn start(
     let wait = wait.duration()?;
     let mut start: StartRun = parse(&body)?;
     start.input = exact(&parse::<Input>(&body)?.input)?;
-    if let Some(key) = headers.get("idempotency-key") {
-        let refused =
-            |_| Problem::bad_input("the Idempotency-Key is no text", "send a key of visible ASCII characters");
-        let key = key.to_str().map_err(refused)?.to_owned();
-        if start.key.as_ref().is_some_and(|other| *other != key) {
-            let detail = "the body and the header Idempotency-Key have different keys";
-            return Err(Problem::bad_input(detail, "send the key once"));
-        }
-        start.key = Some(key);
-    }
+    start.key = idempotency_key(&headers, start.key)?;
     let done = carry_out(&*shared.operate, &caller, Order::new(Action::StartRun(Box::new(start)))).await?;
     started(&shared, &caller.actor, done, wait).await
 }
 
-async fn started(shared: &Shared, actor: &Actor, done: Done, wait: Option<Duration>) -> Result<Response, Problem> {
+/// Returns the key of the header, or the one of the body.
+pub(crate) fn idempotency_key(headers: &HeaderMap, given: Option<String>) -> Result<Option<String>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(given) };
+    let refused = |_| Problem::bad_input("the Idempotency-Key is no text", "send a key of visible ASCII characters");
+    let key = key.to_str().map_err(refused)?;
+    if given.is_some_and(|other| other != key) {
+        let detail = "the body and the header Idempotency-Key have different keys";
+        return Err(Problem::bad_input(detail, "send the key once"));
+    }
+    Ok(Some(key.to_owned()))
+}
+
+pub(crate) async fn started(
+    shared: &Shared,
+    actor: &Actor,
+    done: Done,
+    wait: Option<Duration>,
+) -> Result<Response, Problem> {
     let (status, run) = match done.outcome {
         OrderOutcome::Started { run } => (StatusCode::CREATED, run),
         OrderOutcome::Existed { run } => (StatusCode::OK, run),

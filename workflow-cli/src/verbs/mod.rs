@@ -17,7 +17,7 @@ mod rate;
 mod run_changes;
 mod run_list;
 mod run_result;
-mod run_start;
+pub(crate) mod run_start;
 mod run_view;
 mod schedules;
 mod statistics;
@@ -34,7 +34,7 @@ use workflow_sdk::operate::Operate;
 use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
 use crate::target::Target;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, versions};
 
 /// Runs a command.
 pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
@@ -49,6 +49,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         target.migrate().await?;
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
+    }
+    if let Verb::Flow(verb) = verb {
+        return versions::run(target, verb, output).await;
     }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {
