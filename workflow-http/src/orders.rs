@@ -26,7 +26,10 @@ pub(crate) async fn carry_out(operate: &dyn Operate, actor: Actor, order: Order)
 fn allow(actor: &Actor, action: &Action) -> Result<(), Problem> {
     let needed = action.role();
     if actor.role >= needed {
-        return Ok(());
+        return match action {
+            Action::StartBulk(bulk) => crate::items::may_search(actor, &bulk.query),
+            _ => Ok(()),
+        };
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,

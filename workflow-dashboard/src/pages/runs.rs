@@ -45,6 +45,7 @@ pub(crate) async fn show(
         Ok(query) => query,
         Err(error) => return Ok(refused(&shared, &visit, &which.q, &error).await),
     };
+    visit.check_search(&query)?;
     let mut list = ListRuns::new(query.clone()).direction(which.direction.unwrap_or_default());
     list.cursor = which.cursor.clone();
     let reads = futures::future::join3(shared.operate.runs(list), shared.operate.counts(), shared.operate.workflows());

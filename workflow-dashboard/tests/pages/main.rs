@@ -4,6 +4,7 @@
 
 mod browser;
 mod bulk;
+mod failure;
 mod hostile;
 mod large;
 mod numbers;
