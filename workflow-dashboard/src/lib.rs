@@ -42,6 +42,7 @@ mod scale;
 mod shared_reads;
 mod status;
 mod timeline;
+mod timing;
 mod verdict;
 mod visit;
 
