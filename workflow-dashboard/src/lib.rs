@@ -29,6 +29,7 @@ mod chart;
 mod clock;
 mod completion;
 mod facets;
+mod flow;
 mod forms;
 mod frame;
 mod icons;

@@ -7,6 +7,7 @@ use workflow_sdk::operate::{AuditEntry, ListAudit, ListRuns, Operate, OperateErr
 
 use crate::clock;
 use crate::facets;
+use crate::flow;
 use crate::status::{self, Look};
 use crate::visit::Visit;
 
@@ -72,7 +73,8 @@ fn table(visit: &Visit, runs: &[RunSummary], name: &str) -> Markup {
         table.wide aria-label=(name) { tbody { @for run in runs { tr {
             td.cut-off { a.icon-line href=(visit.link(&format!("/runs/{}", run.id))) {
                 (Look::of(run).icon())
-                strong dir="auto" { (run.lane.workflow) }
+                strong dir="auto" { (flow::title(run)) }
+                (flow::mark(run))
                 span.mono.faint.cut-off { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
             } }
             td.opt.dim.cut-off { @if let Some(parent) = &run.parent { "step " (parent.step_key) } }

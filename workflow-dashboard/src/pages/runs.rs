@@ -14,6 +14,7 @@ use workflow_sdk::{RunStatus, Timestamp};
 
 use crate::address::Parameters;
 use crate::facets::{self, escaped};
+use crate::flow;
 use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
@@ -210,7 +211,8 @@ fn row(visit: &Visit, run: &RunSummary) -> Markup {
             } }
             td.run-cell {
                 a.name href=(visit.link(&format!("/runs/{}", run.id))) {
-                    strong { (run.lane.workflow) }
+                    strong { (flow::title(run)) }
+                    (flow::mark(run))
                     span.key.mono dir="auto" { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                 }
             }

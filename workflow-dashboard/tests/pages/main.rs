@@ -5,6 +5,7 @@
 mod browser;
 mod bulk;
 mod failure;
+mod flow;
 mod hostile;
 mod large;
 mod numbers;
