@@ -12,7 +12,7 @@ use workflow_sdk::operate::{
     Cursor, HistoryPage, ListApprovals, ListHistory, ListTimeline, Operate, PayloadOf, RunDetail, RunSummary, Timeline,
     TimelineRow,
 };
-use workflow_sdk::{PendingApproval, RunId, RunNow, SCHEDULE_TAG};
+use workflow_sdk::{FORKED_FROM, PendingApproval, RunId, RunNow, SCHEDULE_TAG};
 
 use crate::address::{Named, Parameters};
 use crate::facets::{self, escaped};
@@ -171,7 +171,7 @@ pub(super) fn draw(visit: &Visit, header: &Header<'_>, tab: &Tab<'_>) -> Markup 
             },
             Tab::Graph(graph) => (run_graph::draw(visit, header, graph)),
             Tab::Signals(page) => (run_signals::draw(visit, &header.detail.summary, page)),
-            Tab::Family(relatives) => (run_family::draw(visit, header.detail.summary.id, relatives)),
+            Tab::Family(relatives) => (run_family::draw(visit, &header.detail.summary, relatives)),
             Tab::History(page) => (run_history::draw(visit, header.detail.summary.id, page)),
             Tab::Data => (run_payload::draw(visit, header.detail)),
         }
@@ -236,6 +236,12 @@ fn facts(visit: &Visit, run: &RunSummary, timeline: &Timeline) -> Markup {
                     }
                 }
             }
+            @if let Some(source) = run_family::source_of(run) {
+                div {
+                    dt { "Copy of" }
+                    dd { a.quiet href=(visit.link(&format!("/runs/{source}"))) { (status::short_id(source)) } }
+                }
+            }
             @if let Some(schedule) = schedule {
                 div { dt { "Schedule" } dd { a.quiet href=(visit.link("/schedules")) { (schedule) } } }
             }
@@ -258,7 +264,7 @@ fn facts(visit: &Visit, run: &RunSummary, timeline: &Timeline) -> Markup {
 
 /// Returns whether a tag says something that no other fact of the page says.
 fn is_label(tag: &str) -> bool {
-    ![SCHEDULE_TAG, FLOW_TAG, FLOW_VERSION_TAG].contains(&tag)
+    ![SCHEDULE_TAG, FORKED_FROM, FLOW_TAG, FLOW_VERSION_TAG].contains(&tag)
 }
 
 fn tabs(visit: &Visit, run: &RunSummary, tab: &Tab<'_>) -> Markup {

@@ -6,6 +6,7 @@ mod browser;
 mod bulk;
 mod failure;
 mod flow;
+mod fork;
 mod hostile;
 mod large;
 mod numbers;
