@@ -90,6 +90,27 @@ for (const javaScriptEnabled of [true, false]) {
 }
 console.log("the graph of a flow, with the script and without");
 
+// A failure leads to the runs with its message; a run that is done again, and its copy, name each other.
+for (const javaScriptEnabled of [true, false]) {
+  await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
+    await open(page, "/failures");
+    await page.locator("tr", { hasText: "CardDeclined" }).getByText("Runs", { exact: true }).click();
+    await page.waitForURL(/error(:|%3A)/);
+    assert.ok(await page.locator("tr[data-row]", { hasText: "CardDeclined" }).count(), "runs with the message");
+    assert.equal(await page.locator("tr[data-row]", { hasText: "UnknownColumn" }).count(), 0, "no others");
+
+    await open(page, `/runs/${run}?step=mail`);
+    await page.locator("#panel summary", { hasText: "Run again from here" }).click();
+    await page.locator("#panel details[open] button", { hasText: "Run again from here" }).click();
+    await page.waitForURL((url) => /\/runs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(run));
+    const copy = page.url().split("/").pop();
+    await page.locator(`.facts a[href$="${run}"]`).click();
+    await page.locator("nav.tabs a", { hasText: "Family" }).click();
+    await page.locator(`#family tr:has(a[href$="${copy}"])`, { hasText: "from mail" }).waitFor();
+  });
+}
+console.log("failures by message, and copies by name, with the script and without");
+
 // With the script: rows change where they stand, new ones are counted, and keys work.
 await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
   await open(page, "/runs?q=workflow:report_monthly");
