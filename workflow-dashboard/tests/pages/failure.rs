@@ -1,4 +1,4 @@
-//! Failures are found by their messages, by visitors who may see these.
+//! Failures are found by their messages, by visitors that may see these.
 
 use workflow_dashboard::{Access, Actor};
 use workflow_tests::{Database, Live, LocalWorker, until};
