@@ -24,6 +24,7 @@
 mod action;
 mod address;
 mod assets;
+mod cache;
 mod changes;
 mod chart;
 mod clock;
@@ -33,7 +34,6 @@ mod flow;
 mod forms;
 mod frame;
 mod icons;
-mod kept;
 mod orders;
 mod pages;
 mod panel;
@@ -58,8 +58,8 @@ use workflow_sdk::operate::Operate;
 use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
 
+use cache::Cached;
 use frame::Known;
-use kept::Kept;
 use pages::overview::Numbers;
 use problem::Problem;
 use shared_reads::SharedReads;
@@ -68,9 +68,9 @@ use shared_reads::SharedReads;
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) known: Arc<Kept<Known>>,
+    pub(crate) known: Arc<Cached<Known>>,
     /// The statistics of the overview for each range.
-    pub(crate) numbers: Arc<[Kept<Arc<Numbers>>; 3]>,
+    pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
     pub(crate) streams: Streams,
 }
 
