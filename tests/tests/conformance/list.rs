@@ -295,6 +295,7 @@ pub async fn a_cut_source_hides_no_run_of_another_one(fixture: Fixture) {
 pub async fn runs_are_found_by_the_message_of_their_error(fixture: Fixture) {
     let runs = fixture.started_many(600).await;
     let request = workflow_engine::store::ClaimRequest { limit: 600, ..claim_request() };
+    let mut writes = Vec::new();
     for claimed in fixture.claim(&request).await.runs {
         let number = runs.iter().position(|run| *run == claimed.claim.run_id).expect("a run of this case");
         let message = match number {
@@ -303,8 +304,9 @@ pub async fn runs_are_found_by_the_message_of_their_error(fixture: Fixture) {
             _ => format!("no answer within {number} s"),
         };
         let failed = RunEnd::Failed(error(&message));
-        applied(&fixture.write(end(claimed.claim, if number == 0 { RunEnd::Canceled } else { failed })).await);
+        writes.push(end(claimed.claim, if number == 0 { RunEnd::Canceled } else { failed }));
     }
+    fixture.store.commit(&writes).await.expect("commit");
     let of = |any_of: &[&str], none_of: &[&str]| {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let error = MessageCondition { any_of: texts(any_of), none_of: texts(none_of) };

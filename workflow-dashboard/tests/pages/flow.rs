@@ -19,7 +19,7 @@ do:
     if: steps.classify.level > 2 && "<b>" != "</b>"
     then: [ { id: wake, tool: echo, args: {} } ]
     else: [ { id: note, set: { queue: later } } ]
-  - { id: each, for: "{{input.parts}}", max: 9, do: [ { id: look, tool: echo, args: { part: "{{item}}" } } ] }
+  - { id: each, loop: { for: "{{input.parts}}", max: 9 }, do: [ { id: look, tool: echo, args: { part: "{{item}}" } } ] }
   - { id: skipped, when: steps.classify.level > 5, tool: echo, args: {} }
   - { id: gate, approval: { to: ops } }
   - { id: reply, tool: echo, args: {} }
@@ -63,7 +63,7 @@ async fn a_flow_is_drawn_with_its_run(database: Database) {
             .shows("<g class=\"box open\">")
             .hides("aria-label=\"note:")
             .hides("aria-label=\"reply:")
-            .hides("<b>");
+            .shows("&quot;&lt;b&gt;&quot;");
         let reasons: Vec<&str> = graph.text.split("class=\"reason").skip(1).collect();
         let taken = |label: &str| {
             let reason = reasons.iter().find(|reason| reason.contains(&format!("<title>{label}</title>")));
