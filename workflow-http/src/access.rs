@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
-use workflow_sdk::operate::Role;
+use workflow_sdk::operate::{Query, Role};
 
 use crate::{Problem, Redact, Streams};
 
@@ -50,6 +50,12 @@ impl Actor {
     pub fn without_payloads(mut self) -> Self {
         self.payloads = false;
         self
+    }
+
+    /// Returns whether the actor may search by this query. The texts of errors are payloads.
+    #[must_use]
+    pub fn may_search(&self, query: &Query) -> bool {
+        self.payloads || !query.reads_errors()
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) async fn preview(
     Extension(actor): Extension<Actor>,
     Body(Preview { query }): Body<Preview>,
 ) -> Answer<BulkPreview> {
+    crate::items::may_search(&actor, &query)?;
     let mut preview = shared.operate.bulk_preview(&query).await?;
     if !actor.payloads {
         preview.examples.iter_mut().for_each(|run| run.error = None);

@@ -19,7 +19,7 @@ const BELOW: [(&str, &[&str]); 13] = [
     ("workflow-http", &["workflow-flows", "workflow-sdk"]),
     ("workflow-remote", &["workflow-sdk"]),
     ("workflow-tools", &["workflow-flows"]),
-    ("workflow-dashboard", &["workflow-http", "workflow-sdk"]),
+    ("workflow-dashboard", &["workflow-flows", "workflow-http", "workflow-sdk"]),
     (
         "workflow-cli",
         &[

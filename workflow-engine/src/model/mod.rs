@@ -76,7 +76,7 @@ pub use rate::{InvalidRate, Rate};
 pub use retention::{Retain, Retention};
 pub use retry::Retry;
 pub use run::{KeyReuse, Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
-pub use run_conditions::{NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan};
+pub use run_conditions::{MessageCondition, NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan};
 pub use run_filter::RunFilter;
 pub use run_history::{HistoryError, RecordedRun, RunHistory};
 pub use run_retry::{run_retry_delay, steps_to_retry};
