@@ -78,5 +78,5 @@ pub(crate) async fn stop(
     Extension(actor): Extension<Actor>,
     Path(bulk): Path<BulkId>,
 ) -> Answer<Done> {
-    carry_out(&*shared.operate, actor, Order::new(Action::StopBulk { bulk })).await.map(Json)
+    Ok(Json(carry_out(&*shared.operate, actor, Order::new(Action::StopBulk { bulk })).await?))
 }

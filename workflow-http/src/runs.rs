@@ -134,7 +134,7 @@ pub(crate) async fn change(
             return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail, help));
         }
     };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    Ok(Json(carry_out(&*shared.operate, actor, order(action, reason)).await?))
 }
 
 /// `DELETE /runs/{run}`: deletes an ended run.
@@ -144,7 +144,7 @@ pub(crate) async fn delete(
     Path(run): Path<RunId>,
     Query(Reason { reason }): Query<Reason>,
 ) -> Answer<Done> {
-    carry_out(&*shared.operate, actor, order(Action::DeleteRun { run }, reason)).await.map(Json)
+    Ok(Json(carry_out(&*shared.operate, actor, order(Action::DeleteRun { run }, reason)).await?))
 }
 
 #[derive(Deserialize)]
@@ -190,7 +190,7 @@ pub(crate) async fn signal(
     Body(NewSignal { name, payload, key, reason }): Body<NewSignal>,
 ) -> Answer<Done> {
     let action = Action::SignalRun { run, name, payload: exact(&payload)?, key };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    Ok(Json(carry_out(&*shared.operate, actor, order(action, reason)).await?))
 }
 
 #[derive(Deserialize)]
@@ -209,5 +209,5 @@ pub(crate) async fn decide(
     Body(Decision { approve, note, reason }): Body<Decision>,
 ) -> Answer<Done> {
     let action = Action::DecideApproval { run, step, approve, note };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    Ok(Json(carry_out(&*shared.operate, actor, order(action, reason)).await?))
 }
