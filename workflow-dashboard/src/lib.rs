@@ -24,6 +24,7 @@
 mod action;
 mod address;
 mod assets;
+mod cache;
 mod changes;
 mod chart;
 mod clock;
@@ -32,7 +33,6 @@ mod facets;
 mod forms;
 mod frame;
 mod icons;
-mod kept;
 mod orders;
 mod pages;
 mod panel;
@@ -55,8 +55,8 @@ use workflow_sdk::operate::Operate;
 use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
 
+use cache::Cached;
 use frame::Known;
-use kept::Kept;
 use pages::overview::Numbers;
 use problem::Problem;
 
@@ -64,9 +64,9 @@ use problem::Problem;
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) known: Arc<Kept<Known>>,
+    pub(crate) known: Arc<Cached<Known>>,
     /// The statistics of the overview for each range.
-    pub(crate) numbers: Arc<[Kept<Arc<Numbers>>; 3]>,
+    pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
     pub(crate) streams: Streams,
 }
 

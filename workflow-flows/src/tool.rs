@@ -14,8 +14,8 @@ pub enum ErrorClass {
     Invalid,
     /// The other side asks to wait.
     RateLimited,
-    /// The other side is there and cannot serve now, or this worker lacks what the step needs, which
-    /// another worker may have.
+    /// The other side is there and cannot serve now, or this worker lacks what the step needs.
+    /// Another worker may have it.
     Unavailable,
     /// The call took longer than it may.
     Timeout,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use workflow_sdk::prelude::*;
 use workflow_sdk::testing::{ReplayError, replay};
 use workflow_sdk::{ClientError, Misfit, Replayed, RunId};
-use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection};
+use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection, until};
 use workflow_worker::{PreflightReport, Worker, WorkerError};
 
 use crate::reaches;
@@ -155,6 +155,12 @@ pub async fn an_unsuitable_history_is_refused(db: Live) {
 }
 
 /// Returns every row of every table.
+/// Waits until so many starts have been counted. A process writes its counts later than the runs.
+async fn until_counted(raw: &mut RawConnection, starts: i64) {
+    let counted = "SELECT CAST(coalesce(sum(started), 0) AS bigint) FROM workflow_stats";
+    until("the starts have been counted", async || (raw.number(counted).await >= starts).then_some(())).await;
+}
+
 async fn dump(raw: &mut RawConnection) -> Vec<String> {
     let mut all = Vec::new();
     for table in raw.table_names().await {
@@ -259,6 +265,7 @@ pub async fn every_unfinished_run_is_judged(db: Live) {
     };
     raw.execute(format!("UPDATE step_attempts SET kind = 'riddle' WHERE step_key = 'refund' AND {riddle}")).await;
 
+    until_counted(&mut raw, 110).await;
     let rows = dump(&mut raw).await;
     let probe = Probe::new();
     let report = after_worker(db.client.clone(), &probe).preflight().await.unwrap();

@@ -55,7 +55,8 @@ impl Frame<'_> {
         match evaluated.map_err(|error| failed(step, what, &error))? {
             Value::Bool(holds) => Ok(holds),
             other => {
-                let message = format!("{what} is {}; it must be true or false: compare it", ResultKind::of(&other).name());
+                let message =
+                    format!("{what} is {}; it must be true or false: compare it", ResultKind::of(&other).name());
                 Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, step, message).into())
             }
         }

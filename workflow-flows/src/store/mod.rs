@@ -108,9 +108,9 @@ impl FlowStore {
         Ok(Self(Arc::new(Backend::with_postgres(pool).await?)))
     }
 
-    /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise the flow gets
-    /// one more version, whose name is `version` or its number. A number that is the name of another
-    /// version is left out.
+    /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise the flow
+    /// gets one more version, whose name is `version` or its number. A number that is the name of
+    /// another version is left out.
     ///
     /// # Errors
     /// [`FlowStoreError::VersionTaken`] if `version` stands for another body,
