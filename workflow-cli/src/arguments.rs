@@ -10,6 +10,7 @@ mod audit;
 mod bulk;
 mod events;
 mod flows;
+mod mcp;
 mod queues;
 mod runs;
 mod schedules;
@@ -20,6 +21,7 @@ pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
 pub(crate) use flows::{CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow};
+pub(crate) use mcp::Mcp;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
 pub(crate) use schedules::SchedulesVerb;
@@ -139,6 +141,8 @@ pub(crate) enum Verb {
     Run(RunWorker),
     /// Serve the interface for operators over HTTP, with health and metrics, without a worker
     Serve(Serve),
+    /// Let an agent check, deploy, start and follow flows, over MCP
+    Mcp(Mcp),
     /// Replay unfinished runs under the code of this program, before a deploy
     Preflight {
         /// Let warnings count, too

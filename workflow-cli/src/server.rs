@@ -24,7 +24,7 @@ use workflow_sdk::{Client, Event, Observer};
 use crate::{Exit, Failure};
 
 /// The variable of the environment that holds the token of the interface.
-const TOKEN: &str = "WORKFLOW_HTTP_TOKEN";
+pub(crate) const TOKEN: &str = "WORKFLOW_HTTP_TOKEN";
 
 /// How often the recorder merges the values of its histograms, so that they take no memory while
 /// nothing scrapes them.

@@ -61,11 +61,15 @@ use problem::Problem;
 pub use redaction::Redact;
 pub use streams::Streams;
 
-/// Functions that the dashboard uses, too. Internal: exempt from semantic versioning.
+/// Functions that the dashboard and the interface over MCP use, too. Internal: exempt from semantic
+/// versioning.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::access::refusal_response;
     pub use crate::events::{last_id, stream_of_changes};
     pub use crate::interface::Redacted;
+    pub use crate::items::may_search;
+    pub use crate::orders::{perform_as, require};
     pub use crate::reads::shown;
 }
 

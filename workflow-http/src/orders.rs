@@ -2,13 +2,14 @@
 
 use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{FromRequestParts, State};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use workflow_sdk::TraceContext;
-use workflow_sdk::operate::{Action, Done, Operate, Order, Role};
+use workflow_sdk::operate::{Action, Done, Operate, OperateError, OperateErrorCode, Order, Role};
 
 use crate::body::Body;
+use crate::items::may_search;
 use crate::{Actor, Answer, Problem, Shared};
 
 /// The sender of a change: its actor, and its place in a distributed trace.
@@ -50,31 +51,37 @@ pub(crate) async fn perform(State(shared): State<Shared>, caller: Caller, Body(o
 
 /// Performs an order as this caller, whatever name the order has.
 pub(crate) async fn carry_out(operate: &dyn Operate, caller: &Caller, order: Order) -> Result<Done, Problem> {
-    let Caller { actor, trace } = caller;
-    allow(actor, &order.action)?;
-    let order = match trace {
-        Some(parent) => order.trace_parent(*parent),
+    let order = match caller.trace {
+        Some(parent) => order.trace_parent(parent),
         None => order,
     };
-    Ok(operate.perform(order.actor(&actor.name)).await?)
+    Ok(perform_as(operate, &caller.actor, order).await?)
 }
 
-fn allow(actor: &Actor, action: &Action) -> Result<(), Problem> {
-    require(actor, action.role(), action.verb())
+/// Performs an order as this actor, whatever name the order has.
+///
+/// # Errors
+/// [`OperateErrorCode::Forbidden`] if the actor may not give the order, and those of
+/// [`Operate::perform`].
+///
+/// # Cancel safety
+/// If the future is dropped, the order may or may not have had its effect.
+pub async fn perform_as(operate: &dyn Operate, actor: &Actor, order: Order) -> Result<Done, OperateError> {
+    require(actor, order.action.role(), order.action.verb())?;
+    if let Action::StartBulk(bulk) = &order.action {
+        may_search(actor, &bulk.query)?;
+    }
+    operate.perform(order.actor(&actor.name)).await
 }
 
 /// Refuses an actor that has less than this role.
-pub(crate) fn require(actor: &Actor, needed: Role, verb: &str) -> Result<(), Problem> {
+///
+/// # Errors
+/// [`OperateErrorCode::Forbidden`].
+pub fn require(actor: &Actor, needed: Role, verb: &str) -> Result<(), OperateError> {
     if actor.role >= needed {
-        return match action {
-            Action::StartBulk(bulk) => crate::items::may_search(actor, &bulk.query),
-            _ => Ok(()),
-        };
+        return Ok(());
     }
-    Err(Problem::new(
-        StatusCode::FORBIDDEN,
-        "forbidden",
-        format!("{verb} needs the role {needed:?}, and {} is {:?}", actor.name, actor.role),
-        "ask an actor that may do this",
-    ))
+    let message = format!("{verb} needs the role {needed:?}, and {} is {:?}", actor.name, actor.role);
+    Err(OperateError::new(OperateErrorCode::Forbidden, message, "ask an actor that may do this"))
 }

@@ -13,7 +13,7 @@ use workflow_flows::{Hook, HookRequest, Triggered, check_event};
 use workflow_sdk::RunId;
 use workflow_sdk::operate::{Action, Done, Order, OrderOutcome, Payload, Role, StartRun};
 
-use crate::access::refused;
+use crate::access::refusal_response;
 use crate::body::{Body, Path, unread};
 use crate::flows::SharedFlows;
 use crate::orders::{Caller, carry_out, require};
@@ -37,7 +37,7 @@ pub(crate) async fn receive(
     let actor = if hook.is_signed() {
         Actor::operator(format!("hook: {path}"))
     } else {
-        flows.access.admit(&parts).await.map_err(|refusal| refused(&flows.access, refusal))?
+        flows.access.admit(&parts).await.map_err(|refusal| refusal_response(&flows.access, refusal))?
     };
     let headers = parts.headers.clone();
     let body = Bytes::from_request(Request::from_parts(parts, body), &()).await;

@@ -9,6 +9,7 @@ mod doctor;
 mod events;
 mod failures;
 mod limits;
+mod mcp;
 pub(crate) mod order;
 pub(crate) mod payload;
 pub(crate) mod prune;
@@ -59,6 +60,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
             None => dashboard::serve(Arc::new(target.connect().await?), output, dashboard).await,
         };
     }
+    if let Verb::Mcp(mcp) = verb {
+        return mcp::serve(target, output, mcp).await;
+    }
     let (operate, client) = target.operate().await?;
     let exit = operate_with(&*operate, verb, output).await;
     if let Some(client) = client {
@@ -99,8 +103,7 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
             Ok(Exit::Ok)
         }
-        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => {
-            Ok(Exit::Ok)
-        }
+        Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),
+        Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => Ok(Exit::Ok),
     }
 }

@@ -4,8 +4,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use workflow_sdk::operate::{ListSchedules, Role, SchedulePage, ScheduleView};
 use workflow_sdk::Origin;
+use workflow_sdk::operate::{ListSchedules, Role, SchedulePage, ScheduleView};
 
 use crate::address::{Parameters, Place};
 use crate::facets::{self, word};
