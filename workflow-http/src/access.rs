@@ -210,8 +210,8 @@ impl Access {
         Ok(actor)
     }
 
-    /// Returns the actor of a request whose method does not say whether it changes something: a call
-    /// of MCP is always a POST. Refuses each request of a page of another site. If this interface
+    /// Returns the actor of a request whose method does not say whether it changes something: a
+    /// call of MCP is always a POST. Refuses each request of a page of another site. If this interface
     /// only reads, the actor is a viewer.
     ///
     /// # Errors

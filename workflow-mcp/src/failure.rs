@@ -26,11 +26,22 @@ impl Failure {
         Self::new("bad_input", message, help)
     }
 
-    /// Refuses a flow or an input because of what a check has found.
-    pub(crate) fn invalid(code: &'static str, message: &str, findings: Vec<Finding>) -> Self {
+    /// Refuses a flow that has errors.
+    pub(crate) fn invalid_flow(findings: Vec<Finding>) -> Self {
+        let failure = Self::new("invalid_flow", "the flow has faults", "apply the fix of each finding, and try again");
+        failure.found(findings)
+    }
+
+    /// Refuses an input that does not fit its flow.
+    pub(crate) fn invalid_input(findings: Vec<Finding>) -> Self {
+        let help = "give an input that fits the schema `input` of the flow; flow_list with its name shows it";
+        Self::new("invalid_input", "the input does not fit the flow", help).found(findings)
+    }
+
+    /// Adds the errors among the findings.
+    fn found(self, findings: Vec<Finding>) -> Self {
         let errors = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
-        let findings = errors.map(Found::from).collect();
-        Self { findings, ..Self::new(code, message, "apply the fix of each finding, and try again") }
+        Self { findings: errors.map(Found::from).collect(), ..self }
     }
 
     /// Returns the failure as the JSON text that answers the call.

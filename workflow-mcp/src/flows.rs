@@ -123,7 +123,7 @@ pub(crate) async fn valid_flow(
     let checked = check_document(caller, document, dialect).await?;
     match checked.flow {
         Some(flow) => Ok((flow, checked.findings.into_iter().map(Found::from).collect())),
-        None => Err(Failure::invalid("invalid_flow", "the flow has faults; nothing was changed", checked.findings)),
+        None => Err(Failure::invalid_flow(checked.findings)),
     }
 }
 

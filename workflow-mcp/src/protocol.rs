@@ -43,8 +43,8 @@ impl std::error::Error for McpError {}
 
 impl Mcp {
     /// Returns the router of streamable HTTP: nest it under any prefix, such as `/mcp`. `access`
-    /// says which requests are let in, and what is left out of answers; each request is checked, and
-    /// no session is kept. An interface that only reads lets tools that only read be called.
+    /// says which requests are let in, and what is left out of answers; each request is checked,
+    /// and no session is kept. An interface that only reads lets tools that only read be called.
     ///
     /// [`Access::local`] needs the address of the peer: serve the application with
     /// `into_make_service_with_connect_info::<SocketAddr>()`.

@@ -87,14 +87,14 @@ async fn deployed(caller: &Caller, name: &str, version: Option<&str>) -> Result<
 fn flow_run(flow: FlowStart, caller: &Caller, start: &Start) -> Result<StartRun, Failure> {
     let found = check_input(&flow.definition, &start.input);
     if !found.is_empty() {
-        return Err(Failure::invalid("invalid_input", "the input does not fit the flow; nothing was started", found));
+        return Err(Failure::invalid_input(found));
     }
     let timeout = (flow.definition.on_timeout == OnTimeout::Fail).then_some(flow.definition.timeout);
     let name = flow.name.clone();
     let flow = flow.input(start.input.clone()).actor(caller.actor.name.clone());
-    let input =
-        serde_json::to_value(&flow).map_err(|error| Failure::new("unreadable", error.to_string(), "check it"))?;
-    let mut run = StartRun::new(<FlowWorkflow as Workflow>::NAME, Payload::from(input));
+    let unwritten = |error: serde_json::Error| Failure::bad_input(error.to_string(), "start another flow");
+    let input = Payload::new(serde_json::to_string(&flow).map_err(unwritten)?)?;
+    let mut run = StartRun::new(<FlowWorkflow as Workflow>::NAME, input);
     run.deadline_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     run.tags.insert(FLOW_TAG.to_owned(), name);
     Ok(run)

@@ -26,7 +26,8 @@ pub(crate) struct Awaiting {
     /// The person or group that is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
-    /// The text and values that are shown to them: the title of an approval; the prompt and the options of a decision.
+    /// The values that are shown to them: the title of an approval; the prompt and the options
+    /// of a decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     asks: Option<Value>,
     /// The name and key of an event.

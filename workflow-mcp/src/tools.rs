@@ -65,7 +65,9 @@ impl Tool {
                 std::future::ready(Err(refused)).boxed()
             }
         };
-        Self { name, description, effect, input: schema::<I>(), output: schema::<O>(), call: Box::new(call) }
+        let settings = SchemaSettings::draft2020_12();
+        let (input, output) = (schema::<I>(settings.clone()), schema::<O>(settings.for_serialize()));
+        Self { name, description, effect, input, output, call: Box::new(call) }
     }
 
     /// Calls the tool. Arguments that it does not know are refused.
@@ -75,8 +77,8 @@ impl Tool {
 }
 
 /// Returns the JSON Schema of a type, without references.
-fn schema<T: JsonSchema>() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+fn schema<T: JsonSchema>(settings: SchemaSettings) -> Map<String, Value> {
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
     let mut schema = object(settings.into_generator().into_root_schema_for::<T>().to_value());
     schema.remove("title");
     schema.remove("description");
