@@ -43,8 +43,8 @@ impl Problem {
     }
 
     #[cfg(feature = "flows")]
-    pub(crate) const fn is_conflict(&self) -> bool {
-        self.status == StatusCode::CONFLICT.as_u16()
+    pub(crate) fn is_of(&self, status: StatusCode) -> bool {
+        self.status == status.as_u16()
     }
 
     /// Adds the faults of a document.

@@ -94,7 +94,7 @@ fn without_names(mut done: Done) -> Done {
 
 /// Leaves out what else the run waits for.
 fn without_other_gates(problem: Problem) -> Problem {
-    if !problem.is_conflict() {
+    if !problem.is_of(StatusCode::CONFLICT) && !problem.is_of(StatusCode::NOT_FOUND) {
         return problem;
     }
     let detail = "the gate is closed: it was decided, its time has passed, or its run has ended";
