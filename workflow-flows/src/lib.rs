@@ -7,6 +7,7 @@
 
 pub mod check;
 mod client;
+mod database;
 mod diagram;
 pub mod document;
 mod evaluate;
@@ -31,7 +32,7 @@ pub use diagram::{levels, mermaid};
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
-pub use knowledge::{KbDocument, KnowledgeBase};
+pub use knowledge::{KbDocument, KbEntry, KbError, KbSearch, KbStore, KbSummary, KnowledgeBase};
 pub use lower::duration::parse as parse_duration;
 pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};
