@@ -66,6 +66,17 @@ impl Target {
         Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
     }
 
+    /// Returns the URL of the database for stores beside the client. On PostgreSQL, their tables
+    /// stand in the schema that the command line names.
+    pub(crate) fn url_of_tables(&self) -> Result<String, Failure> {
+        let url = url(&self.global)?;
+        if url.starts_with("sqlite:") {
+            return Ok(url);
+        }
+        let separator = if url.contains('?') { '&' } else { '?' };
+        Ok(format!("{url}{separator}options[search_path]={}", self.global.schema))
+    }
+
     /// Connects, and changes nothing: a database without tables is refused.
     pub(crate) async fn connect(self) -> Result<Client, Failure> {
         self.open(false).await.map_err(|failure| match failure.help {

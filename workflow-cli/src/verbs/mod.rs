@@ -95,6 +95,6 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
             Ok(Exit::Ok)
         }
-        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Dashboard(_) | Verb::Inbox(_) | Verb::Kb(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }
