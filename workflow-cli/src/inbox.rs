@@ -10,7 +10,7 @@ use crate::target::Target;
 use crate::{Exit, Failure};
 
 pub(crate) async fn run(target: Target, verb: InboxVerb, output: &Output) -> Result<Exit, Failure> {
-    let inbox = InboxStore::attach(&target.url_of_tables()?).await.map_err(failure)?;
+    let inbox = InboxStore::attach(&target.url()?).await.map_err(failure)?;
     match verb {
         InboxVerb::List(list) => list_messages(&inbox, &list, output).await?,
         InboxVerb::Read { id } => {
@@ -74,7 +74,7 @@ fn failure(error: InboxError) -> Failure {
     match error {
         InboxError::Url { .. } | InboxError::Message { .. } => Failure::new(Exit::Usage, error.to_string()),
         InboxError::NoTable => Failure::new(Exit::Unavailable, "the database has no inbox")
-            .help("an application creates it with InboxStore::connect; check --to and --schema"),
+            .help("an application creates it with InboxStore::connect; check --to"),
         _ => Failure::new(Exit::Unavailable, error.to_string()),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn run(target: Target, verb: KbVerb, output: &Output) -> Result
 }
 
 async fn open(target: Target) -> Result<KbStore, Failure> {
-    KbStore::attach(&target.url_of_tables()?).await.map_err(failure)
+    KbStore::attach(&target.url()?).await.map_err(failure)
 }
 
 fn read_search(search: &SearchKb) -> Result<KbSearch, Failure> {
@@ -106,7 +106,7 @@ fn failure(error: KbError) -> Failure {
             Failure::new(Exit::Usage, error.to_string())
         }
         KbError::NoTables => Failure::new(Exit::Unavailable, "the database has no knowledge base")
-            .help("an application creates it with KbStore::connect; check --to and --schema"),
+            .help("an application creates it with KbStore::connect; check --to"),
         _ => Failure::new(Exit::Unavailable, error.to_string()),
     }
 }

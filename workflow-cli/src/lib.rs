@@ -8,6 +8,7 @@
 mod arguments;
 mod clock;
 mod demo;
+mod environment;
 mod exit;
 mod failure;
 mod flows;
@@ -15,12 +16,14 @@ mod inbox;
 mod kit;
 mod knowledge;
 mod output;
+mod replay;
 mod selection;
 mod server;
 mod serving;
 mod target;
 mod template;
 mod verbs;
+mod versions;
 
 pub use exit::Exit;
 use failure::Failure;

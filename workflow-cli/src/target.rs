@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use workflow_flows::{FlowStore, Flows};
 use workflow_remote::Remote;
-use workflow_sdk::operate::Operate;
+use workflow_sdk::operate::{Operate, OperateError};
 use workflow_sdk::{Client, Connect, Observer};
 
 use crate::Failure;
@@ -60,21 +61,24 @@ impl Target {
         Ok((Box::new(client.clone()), Some(client)))
     }
 
+    /// Connects, and opens the deployed flows of the database: by its URL, as the program of the
+    /// application does.
+    pub(crate) async fn flows(self) -> Result<(Client, Flows), Failure> {
+        let url = url(&self.global)?;
+        let client = self.connect().await?;
+        let store = FlowStore::connect(&url).await.map_err(OperateError::from)?;
+        Ok((client.clone(), Flows::new(client, store)))
+    }
+
     /// Adds an observer to the client.
     pub(crate) fn observed(self, observer: impl Observer) -> Self {
         let Self { global, options } = self;
         Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
     }
 
-    /// Returns the URL of the database for stores beside the client. On PostgreSQL, their tables
-    /// stand in the schema that the command line names.
-    pub(crate) fn url_of_tables(&self) -> Result<String, Failure> {
-        let url = url(&self.global)?;
-        if url.starts_with("sqlite:") {
-            return Ok(url);
-        }
-        let separator = if url.contains('?') { '&' } else { '?' };
-        Ok(format!("{url}{separator}options[search_path]={}", self.global.schema))
+    /// Returns the URL of the database, for the stores of flows beside the client.
+    pub(crate) fn url(&self) -> Result<String, Failure> {
+        url(&self.global)
     }
 
     /// Connects, and changes nothing: a database without tables is refused.

@@ -16,8 +16,8 @@ impl Shell<'_> {
     /// Returns the exit code, the standard output and the standard error.
     fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
-        command.args(arguments).args(["--to", &self.0.url()]).args(["--schema", self.0.schema().unwrap_or("workflow")]);
-        let output = command.env_remove("WORKFLOW_SCHEMA").env("TZ", "UTC").output().unwrap();
+        command.args(arguments).args(["--to", &self.0.url_of_tables()]).env("TZ", "UTC");
+        let output = command.output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }

@@ -10,7 +10,7 @@ use workflow_tests::{Live, LocalWorker, until};
 use crate::common::{Calls, echo, runtime, step, steps};
 
 /// Opens a store in the database of the case.
-async fn store(db: &Live) -> FlowStore {
+pub(crate) async fn store(db: &Live) -> FlowStore {
     FlowStore::connect(&db.url_of_tables()).await.unwrap()
 }
 
