@@ -10,6 +10,8 @@ mod audit;
 mod bulk;
 mod events;
 mod flows;
+mod inbox;
+mod knowledge;
 mod mcp;
 mod queues;
 mod runs;
@@ -21,6 +23,8 @@ pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
 pub(crate) use flows::{CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow};
+pub(crate) use inbox::{InboxVerb, ListInbox};
+pub(crate) use knowledge::{KbVerb, ListKb, SearchKb};
 pub(crate) use mcp::Mcp;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
@@ -116,6 +120,12 @@ pub(crate) enum Verb {
     /// Check, format and draw flows: workflows as documents
     #[command(subcommand)]
     Flow(FlowVerb),
+    /// Find and show the documents of the knowledge base that flows write
+    #[command(subcommand)]
+    Kb(KbVerb),
+    /// Read the messages that flows leave for people
+    #[command(subcommand)]
+    Inbox(InboxVerb),
     /// List the workers
     Workers,
     /// List the workflows, their versions and the workers of each

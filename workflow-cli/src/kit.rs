@@ -17,7 +17,7 @@ use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
 use crate::target::Target;
-use crate::{Exit, Failure, demo, flows, template, verbs};
+use crate::{Exit, Failure, demo, flows, inbox, knowledge, template, verbs};
 
 type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
 
@@ -150,6 +150,8 @@ impl Kit {
                 flows::Done::Ended(exit) => Ok(exit),
                 flows::Done::Goes(verb) => block_on(interruptible(verbs::run(target, verb, command, &output))),
             }),
+            (Some(Verb::Kb(verb)), _) => block_on(interruptible(knowledge::run(target, verb, &output))),
+            (Some(Verb::Inbox(verb)), _) => block_on(interruptible(inbox::run(target, verb, &output))),
             (Some(Verb::Run(_) | Verb::Preflight { .. } | Verb::Replay { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",

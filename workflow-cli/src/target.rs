@@ -81,6 +81,11 @@ impl Target {
         Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
     }
 
+    /// Returns the URL of the database, for the stores of flows beside the client.
+    pub(crate) fn url(&self) -> Result<String, Failure> {
+        url(&self.global)
+    }
+
     /// Connects, and changes nothing: a database without tables is refused.
     pub(crate) async fn connect(self) -> Result<Client, Failure> {
         self.open(false).await.map_err(|failure| match failure.help {

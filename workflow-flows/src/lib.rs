@@ -7,6 +7,7 @@
 
 pub mod check;
 mod client;
+mod database;
 mod diagram;
 pub mod document;
 mod evaluate;
@@ -14,6 +15,7 @@ pub mod expression;
 mod failure;
 mod flows;
 pub mod graph;
+mod inbox;
 mod instant;
 mod interpreter;
 mod knowledge;
@@ -36,8 +38,9 @@ pub use flows::{
     Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
     ReportedError, Triggered, check_event, flow_key,
 };
+pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
-pub use knowledge::{KbDocument, KnowledgeBase};
+pub use knowledge::{KbDocument, KbEntry, KbError, KbSearch, KbStore, KbSummary, KnowledgeBase};
 pub use lower::duration::parse as parse_duration;
 pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};

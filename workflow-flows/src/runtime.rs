@@ -175,6 +175,12 @@ impl FlowRuntimeBuilder {
         self
     }
 
+    /// Adds tools under their own names. A tool of the same name is replaced.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.0.tools.extend(tools.into_iter().map(|tool| (tool.name().to_owned(), tool)));
+        self
+    }
+
     /// Sets the policy that is asked before each attempt of a tool. Default: [`AllowAll`].
     pub fn policy(mut self, policy: impl Policy) -> Self {
         self.0.policy = Arc::new(policy);

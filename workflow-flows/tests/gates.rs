@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use workflow_flows::graph::Recipe;
 use workflow_flows::token::Tokens;
 use workflow_flows::{
-    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KnowledgeBase, ModelAnswer, Policy, ScriptedModel,
-    ToolCall, ToolError,
+    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KbStore, KnowledgeBase, ModelAnswer, Policy,
+    ScriptedModel, ToolCall, ToolError,
 };
 use workflow_sdk::{RunStatus, SignalOutcome, Tx};
 
@@ -262,6 +262,34 @@ async fn a_write_to_a_knowledge_base_has_the_attempts_of_its_step() {
     let (env, _) = env_with(|calls| runtime(calls).build()).await;
     let error = finish(&env, steps(json!([write])), json!("ann")).await.0.unwrap_err();
     assert!(error.message.contains("this worker has no knowledge base"), "{error}");
+}
+
+/// Lets "ann" write to the base "notes" alone.
+struct OnlyNotes;
+
+impl Policy for OnlyNotes {
+    fn may(&self, actor: &str, tool: &str, args: &Value) -> bool {
+        (actor, tool, &args["base"]) == ("ann", "kb.write", &json!("notes"))
+    }
+}
+
+#[tokio::test]
+async fn the_policy_is_asked_before_a_document_is_written() {
+    let kb = KbStore::in_memory();
+    let of_worker = kb.clone();
+    let build = move |calls: &common::Calls| runtime(calls).policy(OnlyNotes).knowledge_base(of_worker.clone()).build();
+    let (env, _) = env_with(build).await;
+    let write = |base: &str| {
+        steps(json!([step("w", json!({ "kb": { "base": base, "title": "t", "text": "of {{input}}", "key": "k" } }))]))
+    };
+    let (result, run) = finish(&env, write("notes"), json!("ann")).await;
+    assert_eq!(result.unwrap(), json!({ "base": "notes", "key": "k", "revision": 1 }));
+    let document = kb.find("notes", "k").await.unwrap().unwrap().document;
+    assert_eq!((document.text.as_str(), document.run), ("of ann", Some(run.id())));
+    let error = finish(&env, write("wages"), json!("ann")).await.0.unwrap_err();
+    let message = "\"ann\" may not write to the base \"wages\"; ask for the permission of \"kb.write\"";
+    assert_eq!((error.class, error.message.starts_with(message)), (ErrorClass::Invalid, true), "{error}");
+    assert!(kb.find("wages", "k").await.unwrap().is_none());
 }
 
 #[tokio::test]

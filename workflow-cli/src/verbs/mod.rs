@@ -105,5 +105,6 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         }
         Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),
         Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => Ok(Exit::Ok),
+        Verb::Inbox(_) | Verb::Kb(_) => Ok(Exit::Ok),
     }
 }
