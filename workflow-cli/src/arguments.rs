@@ -19,7 +19,7 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
-pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow};
+pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, TestFlows};
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
 pub(crate) use schedules::SchedulesVerb;

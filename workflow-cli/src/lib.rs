@@ -8,8 +8,11 @@
 mod arguments;
 mod clock;
 mod demo;
+mod difference;
+mod dry_run;
 mod exit;
 mod failure;
+mod flow_test;
 mod flows;
 mod kit;
 mod output;

@@ -28,6 +28,7 @@ const BELOW: [(&str, &[&str]); 13] = [
             "workflow-http",
             "workflow-remote",
             "workflow-sdk",
+            "workflow-testing",
             "workflow-worker",
         ],
     ),
