@@ -252,6 +252,7 @@ pub(crate) fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
         FlowDialect::Native => Dialect::Native,
         FlowDialect::TwoTable => Dialect::TwoTable,
         FlowDialect::Opcode => Dialect::Opcode,
+        FlowDialect::Cncf => Dialect::Cncf,
     });
     // The name of the file is the name of a flow only in dialects that have no place for one.
     Options {

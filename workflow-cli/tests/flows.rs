@@ -253,3 +253,21 @@ fn broken_stubs_and_cases_are_refused_with_their_place() {
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, answer.as_array().unwrap().len(), &answer[0]["passed"]), (1, 1, &false.into()), "{text}");
 }
+
+/// A document of the Serverless Workflow language, with an event that a stub gives.
+#[test]
+fn a_serverless_workflow_runs_dry() {
+    let place = Place::new();
+    let flow = "document: { dsl: '1.0.3', namespace: shop, name: paid, version: '1.0.0' }\ndo:\n  - paid:\n      listen: { to: { any: \
+                [ { with: { type: com.shop.paid, source: bank } }, { with: { type: com.shop.free } } ] } }\n  - told:\n      call: \
+                mail\n      with: { to: '${ .[0].by }' }\n";
+    fs::write(place.0.path().join("paid.yaml"), flow).unwrap();
+    let stubs = "tools: { mail: { result: sent } }\nsteps:\n  paid-0: { result: { specversion: '1.0', source: bank, data: { by: ann } }, \
+                 after: 5m }\n  paid-1: { never: true }\n";
+    fs::write(place.0.path().join("stubs.yaml"), stubs).unwrap();
+    let (code, text) = place.says(&["check", "paid.yaml"]);
+    assert!(code == 0 && text.contains("is valid (cncf,"), "{text}");
+    let (code, text) = place.says(&["run", "paid.yaml", "--dry-run", "--stub", "stubs.yaml"]);
+    assert!(code == 0 && text.contains("output: \"sent\""), "{text}");
+    assert!(text.contains("mail {\"to\":\"ann\"}") && text.contains("virtual time: 5m"), "{text}");
+}

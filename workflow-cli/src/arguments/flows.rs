@@ -39,6 +39,8 @@ pub(crate) enum FlowDialect {
     TwoTable,
     /// The definitions of the DAG engine
     Opcode,
+    /// The Serverless Workflow language of the CNCF, version 1.0
+    Cncf,
 }
 
 #[derive(Debug, Args)]
