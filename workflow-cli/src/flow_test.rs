@@ -180,7 +180,7 @@ fn test(file: &Path, flow: &Flow, case: Case) -> Result<Tested, Failure> {
     let refused = check_input(flow, &input);
     let (differences, run) = if refused.is_empty() {
         let run = DryRun { flow: flow.clone(), input, actor, stubs, is_strict: true };
-        let ended = block_on(run.run())?;
+        let ended = block_on(async { Ok(run.run().await?) })?;
         (compare(&expect, &ended), Some(DryRunReport::new(&flow.name, &ended)))
     } else {
         (refused.into_iter().map(|finding| format!("{:?}: {}", finding.code, finding.message)).collect(), None)

@@ -1,4 +1,5 @@
-//! `workflow flow`: documents of flows. Only `flow run` without `--dry-run` needs a database.
+//! `workflow flow`: documents of flows. Only `flow run` without `--dry-run` needs a database;
+//! `versions` has the verbs that are about deployed flows.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
 use workflow_flows::document::{Bounds, Lines, parse};
 use workflow_flows::graph::{Flow, OnTimeout};
-use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, levels, mermaid};
+use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, flow_key, levels, mermaid};
 use workflow_sdk::Workflow;
 
 use crate::arguments::{
@@ -38,7 +39,11 @@ pub(crate) enum Done {
 /// Runs a verb that needs no database, or turns it into the one that does.
 pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
     let exit = match verb {
-        FlowVerb::Run(arguments) => return start(*arguments, output),
+        // A dry run starts nothing, so it never looks for a deployed flow.
+        FlowVerb::Run(arguments) if arguments.dry_run || !is_deployed(&arguments.file) => {
+            return start(*arguments, output);
+        }
+        FlowVerb::Run(_) | FlowVerb::Deploy(_) | FlowVerb::List(_) => return Ok(Done::Goes(Verb::Flow(verb))),
         FlowVerb::Test(arguments) => flow_test::run(&arguments, output)?,
         FlowVerb::Check(arguments) => check_files(&arguments, output)?,
         FlowVerb::Fmt(arguments) => format_files(&arguments, output)?,
@@ -81,11 +86,16 @@ fn check_files(arguments: &CheckFlows, output: &Output) -> Result<Exit, Failure>
             }
         }
     } else {
-        let reports: Vec<Report<'_>> =
-            answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
-        output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))?;
+        report(&answers, output)?;
     }
     Ok(if has_errors { Exit::Error } else { Exit::Ok })
+}
+
+/// Prints what was found in each document, for programs.
+pub(crate) fn report(answers: &[(String, Checked)], output: &Output) -> Result<(), Failure> {
+    let reports: Vec<Report<'_>> =
+        answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
+    output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))
 }
 
 /// Tells the findings as compilers do: `FILE:LINE:COLUMN: CODE: MESSAGE`.
@@ -113,7 +123,7 @@ pub(crate) fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(),
 
 /// Checks a document and its input. Returns the start of its run.
 fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
-    let input: Value = serde_json::from_str(payload::read(&arguments.options.input)?.as_str()).map_err(no_json)?;
+    let input = read_input(&arguments.options)?;
     let source = read(&arguments.file)?;
     let name = name_of(&arguments.file);
     let mut checked = check(&source, &options(arguments.dialect, &name));
@@ -131,20 +141,36 @@ fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
         let actor = order::actor(&arguments.options.author).unwrap_or_default();
         return dry_run(DryRun { flow, input, actor, stubs, is_strict: false }, output).map(Done::Ended);
     }
-    let mut options = arguments.options;
-    options.tags.push(format!("{FLOW_TAG}={}", flow.name));
-    let deadline = (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout);
-    let start = FlowStart::new(flow).input(input).actor(order::actor(&options.author).unwrap_or_default());
-    let input = serde_json::to_string(&start).map_err(no_json)?;
-    let run = StartRun {
+    let start = FlowStart::new(flow).input(input).actor(order::actor(&arguments.options.author).unwrap_or_default());
+    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run_of(start, arguments.options)?)))))
+}
+
+/// Reads the input of a run.
+pub(crate) fn read_input(options: &StartOptions) -> Result<Value, Failure> {
+    serde_json::from_str(payload::read(&options.input)?.as_str()).map_err(no_json)
+}
+
+/// Returns the start of a run of the workflow that runs flows.
+pub(crate) fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failure> {
+    options.tags.push(format!("{FLOW_TAG}={}", start.name));
+    options.key = options.key.map(|key| flow_key(&start.name, &key));
+    options.input = serde_json::to_string(&start).map_err(no_json)?;
+    let flow = start.definition;
+    Ok(StartRun {
         workflow: <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned(),
-        options: StartOptions { input, ..options },
+        options,
         gate: None,
         version: None,
         priority: None,
-        deadline,
-    };
-    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run)))))
+        deadline: (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout),
+    })
+}
+
+/// Returns whether this is the name of a deployed flow, and not a document.
+fn is_deployed(file: &Path) -> bool {
+    let is_document =
+        file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
+    !is_standard_input(file) && !is_document && file.components().count() == 1 && !file.exists()
 }
 
 fn read_stubs(file: &Path) -> Result<Stubs, Failure> {
@@ -168,7 +194,7 @@ pub(crate) fn read_values(file: &Path) -> Result<Value, Failure> {
 /// Runs a flow with stubs, and prints what each step does.
 fn dry_run(run: DryRun, output: &Output) -> Result<Exit, Failure> {
     let name = run.flow.name.clone();
-    let ended = block_on(run.run())?;
+    let ended = block_on(async { Ok(run.run().await?) })?;
     let report = DryRunReport::new(&name, &ended);
     output.one(&report, || name.clone(), |_| lines(&ended).join("\n"))?;
     Ok(if ended.outcome.is_ok() { Exit::Ok } else { Exit::Error })

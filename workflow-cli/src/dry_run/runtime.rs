@@ -130,12 +130,14 @@ pub(crate) fn with_stubs(mut flow: Flow) -> Flow {
         let stand_in = match &step.kind {
             Kind::Flow(call) => {
                 let kind = if call.is_workflow { "workflow" } else { "flow" };
-                ToolUse { tool: format!("{kind} {}", call.name), args: call.args.clone() }
+                ToolUse { tool: format!("{kind} {}", call.name), args: call.args.clone(), external: false }
             }
             Kind::Kb(write) => {
                 let args = json!({ "title": write.title, "text": write.text, "key": write.key, "tags": write.tags });
-                ToolUse { tool: format!("kb {}", write.base), args }
+                ToolUse { tool: format!("kb {}", write.base), args, external: false }
             }
+            // The message that ends a step from outside is the answer of its stub.
+            Kind::Tool(call) if call.external => ToolUse { external: false, ..call.clone() },
             _ => return,
         };
         step.kind = Kind::Tool(stand_in);
