@@ -199,12 +199,21 @@ fn stubs_answer_a_dry_run() {
 #[test]
 fn everything_that_a_flow_calls_has_a_stub() {
     let place = Place::new();
-    let flow = "flow: 1\nname: all\ndo:\n  - { id: many, jq: \"[range(3)]\" }\n  - id: judge\n    recipe: { prompt: \"{{steps.many[1]}}?\", \
-                output: { type: object, properties: { ok: { type: boolean } } } }\n  - { id: sub, flow: refund, args: { id: 1 } }\n  \
-                - { id: learn, kb: { base: support, title: T, text: \"{{steps.sub.note}}\" } }\n  - { id: tell, handoff: { to: ops, text: \
-                hi } }\n  - { id: pick, decision: { prompt: which, options: { a: x, b: y } } }\n  - { id: paid, wait: { event: paid, \
-                key: k }, timeout: 1h }\n  - { id: pay, tool: pay, args: { token: \"{{secrets.bank}}\", total: \"{{steps.paid.total}}\" \
-                } }\noutput: { ok: \"{{steps.judge.ok}}\", pick: \"{{steps.pick.choice}}\" }\n";
+    let flow = r#"
+flow: 1
+name: all
+do:
+  - { id: many, jq: "[range(3)]" }
+  - id: judge
+    recipe: { prompt: "{{steps.many[1]}}?", output: { type: object, properties: { ok: { type: boolean } } } }
+  - { id: sub, flow: refund, args: { id: 1 } }
+  - { id: learn, kb: { base: support, title: T, text: "{{steps.sub.note}}" } }
+  - { id: tell, handoff: { to: ops, text: hi } }
+  - { id: pick, decision: { prompt: which, options: { a: x, b: y } } }
+  - { id: paid, wait: { event: paid, key: k }, timeout: 1h }
+  - { id: pay, tool: pay, args: { token: "{{secrets.bank}}", total: "{{steps.paid.total}}" } }
+output: { ok: "{{steps.judge.ok}}", pick: "{{steps.pick.choice}}" }
+"#;
     fs::write(place.0.path().join("all.yaml"), flow).unwrap();
     let (code, text) = place.says(&["run", "all.yaml", "--dry-run"]);
     assert_eq!(code, 0, "{text}");
@@ -243,8 +252,11 @@ fn broken_stubs_and_cases_are_refused_with_their_place() {
         let (code, text) = errors(&["test", "plain.yaml"]);
         assert!(code == 2 && text.contains(part), "{cases}: {code}: {text}");
     }
-    let cases = "cases:\n  - { name: no stub, expect: { output: null } }\n  - { name: stub, stubs: { tools: { log: { result: 1 } } \
-                 }, expect: { output: 1, calls: [] } }\n";
+    let cases = "
+cases:
+  - { name: no stub, expect: { output: null } }
+  - { name: stub, stubs: { tools: { log: { result: 1 } } }, expect: { output: 1, calls: [] } }
+";
     fs::write(path.join("plain.test.yaml"), cases).unwrap();
     let (code, text) = place.says(&["test", "plain.yaml"]);
     assert!(code == 1 && text.contains("no stub answers \"log\" here"), "{text}");
@@ -258,12 +270,22 @@ fn broken_stubs_and_cases_are_refused_with_their_place() {
 #[test]
 fn a_serverless_workflow_runs_dry() {
     let place = Place::new();
-    let flow = "document: { dsl: '1.0.3', namespace: shop, name: paid, version: '1.0.0' }\ndo:\n  - paid:\n      listen: { to: { any: \
-                [ { with: { type: com.shop.paid, source: bank } }, { with: { type: com.shop.free } } ] } }\n  - told:\n      call: \
-                mail\n      with: { to: '${ .[0].by }' }\n";
+    let flow = "
+document: { dsl: '1.0.3', namespace: shop, name: paid, version: '1.0.0' }
+do:
+  - paid:
+      listen: { to: { any: [ { with: { type: com.shop.paid, source: bank } }, { with: { type: com.shop.free } } ] } }
+  - told:
+      call: mail
+      with: { to: '${ .[0].by }' }
+";
     fs::write(place.0.path().join("paid.yaml"), flow).unwrap();
-    let stubs = "tools: { mail: { result: sent } }\nsteps:\n  paid-0: { result: { specversion: '1.0', source: bank, data: { by: ann } }, \
-                 after: 5m }\n  paid-1: { never: true }\n";
+    let stubs = "
+tools: { mail: { result: sent } }
+steps:
+  paid-0: { result: { specversion: '1.0', source: bank, data: { by: ann } }, after: 5m }
+  paid-1: { never: true }
+";
     fs::write(place.0.path().join("stubs.yaml"), stubs).unwrap();
     let (code, text) = place.says(&["check", "paid.yaml"]);
     assert!(code == 0 && text.contains("is valid (cncf,"), "{text}");

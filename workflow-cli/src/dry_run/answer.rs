@@ -9,7 +9,7 @@ use workflow_testing::{TestEnv, TestError, TestRun};
 use super::runtime::Desk;
 use super::stub::{Answer, step_id};
 
-/// Decides where no stub says by whom.
+/// The account that decides where a stub names none.
 const NAME: &str = "dry-run";
 
 /// The prefix of the signal that answers a decision.
@@ -90,7 +90,7 @@ impl Due {
     pub(super) fn of(wait: Wait, flow: &Flow, desk: &Desk, now: Timestamp) -> Option<Self> {
         let step = wait.step().to_owned();
         let number = desk.count(format!("step {step}"));
-        // An event that does not match is awaited again, and the same example would not match either.
+        // An event that does not match is awaited again. The same example would not match either.
         let has_example = !desk.is_strict() && (number == 0 || !matches!(wait, Wait::Event { .. }));
         let example = has_example.then(|| Answer::of(example(&wait, &step, flow, desk)));
         let answer = desk.stubs().of_step(&step, number).cloned().or(example)?;

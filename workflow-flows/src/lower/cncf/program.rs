@@ -17,7 +17,7 @@ pub(super) fn result_of(step: &str) -> String {
     if step.contains('-') { format!(".steps[\"{step}\"]") } else { format!(".steps.{step}") }
 }
 
-/// What an expression can read.
+/// The values that an expression can read.
 #[derive(Debug, Clone)]
 pub(super) struct Sight {
     /// The place of the data that is `.` to the expression.

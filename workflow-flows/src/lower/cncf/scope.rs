@@ -17,7 +17,7 @@ use crate::lower::step::begin;
 pub(super) struct Scope {
     /// The name under `steps` of the data.
     pub(super) data: String,
-    /// What expressions of the scope can read.
+    /// The values that expressions of the scope can read.
     pub(super) sight: Sight,
     /// Whether the end of the scope is the end of the workflow.
     pub(super) is_main: bool,
