@@ -22,7 +22,9 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
-pub(crate) use flows::{CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow};
+pub(crate) use flows::{
+    CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow, TestFlows,
+};
 pub(crate) use inbox::{InboxVerb, ListInbox};
 pub(crate) use knowledge::{KbVerb, ListKb, SearchKb};
 pub(crate) use mcp::Mcp;

@@ -223,7 +223,7 @@ fn multi_thread(command: impl Future<Output = Result<Exit, Failure>>) -> Result<
 }
 
 /// Runs a command on this thread.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(cannot_begin)?.block_on(command)
 }

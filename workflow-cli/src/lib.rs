@@ -8,9 +8,12 @@
 mod arguments;
 mod clock;
 mod demo;
+mod difference;
+mod dry_run;
 mod environment;
 mod exit;
 mod failure;
+mod flow_test;
 mod flows;
 mod inbox;
 mod kit;

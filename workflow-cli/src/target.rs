@@ -51,11 +51,6 @@ impl Target {
         }))
     }
 
-    /// Returns the URL of the database.
-    pub(crate) fn url(&self) -> Result<String, Failure> {
-        url(&self.global)
-    }
-
     /// Returns the interface for operators, by the server or the database that is named, and the
     /// client of a database.
     pub(crate) async fn operate(self) -> Result<(Box<dyn Operate>, Option<Client>), Failure> {

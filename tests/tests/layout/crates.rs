@@ -30,6 +30,7 @@ const BELOW: [(&str, &[&str]); 14] = [
             "workflow-mcp",
             "workflow-remote",
             "workflow-sdk",
+            "workflow-testing",
             "workflow-worker",
         ],
     ),
