@@ -1806,6 +1806,7 @@ export interface components {
             actor?: string | null;
             /** @description Why. It goes into the audit row. Default: none. */
             reason?: string | null;
+            trace_parent?: components["schemas"]["TraceContext"] | null;
         };
         /** @description The outcome of an order, for programs. Its text is an object with the name of the outcome: `{"outcome":"already_ended","status":"failed"}`. */
         OrderOutcome: {
@@ -2164,6 +2165,7 @@ export interface components {
             tags?: {
                 [key: string]: string;
             };
+            trace?: components["schemas"]["TraceContext"] | null;
             /** @description The columns of the row that this program does not understand, each with the reason. */
             unreadable?: string[];
         };
@@ -2511,6 +2513,8 @@ export interface components {
             note?: string;
             report?: components["schemas"]["StepReport"];
         };
+        /** @description A place in a distributed trace, as the header `traceparent` has it. */
+        TraceContext: string;
         /** @description A value of an author's own error type, stored beside the error's text. */
         TypedPayload: {
             /** @description The value as JSON text. */
@@ -2682,7 +2686,9 @@ export interface operations {
     startBulk: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2779,7 +2785,9 @@ export interface operations {
     stopBulk: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 bulk: string;
             };
@@ -3240,7 +3248,9 @@ export interface operations {
     decideByToken: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 token: string;
             };
@@ -3353,7 +3363,9 @@ export interface operations {
     perform: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3487,6 +3499,7 @@ export interface operations {
             };
             header?: {
                 "Idempotency-Key"?: string;
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -3603,7 +3616,9 @@ export interface operations {
             query?: {
                 reason?: string;
             };
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -3634,7 +3649,9 @@ export interface operations {
     decideApproval: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 approval: string;
@@ -3746,7 +3763,9 @@ export interface operations {
     forkRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -3933,7 +3952,9 @@ export interface operations {
     signalRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -4045,7 +4066,9 @@ export interface operations {
             query?: {
                 reason?: string;
             };
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 change: "cancel" | "terminate" | "pause" | "resume" | "retry";
@@ -4177,7 +4200,9 @@ export interface operations {
     doneStep: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 key: string;
@@ -4213,7 +4238,9 @@ export interface operations {
     readyStep: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 key: string;
