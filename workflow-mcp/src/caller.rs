@@ -3,7 +3,6 @@ use std::sync::Arc;
 use workflow_flows::FlowStore;
 use workflow_flows::check::ToolCatalog;
 use workflow_http::Actor;
-use workflow_http::internal::carry_out;
 use workflow_sdk::RunId;
 use workflow_sdk::operate::{Action, Operate, Order, Role};
 
@@ -22,12 +21,13 @@ pub(crate) struct Caller {
 impl Caller {
     /// Changes something on behalf of the actor.
     pub(crate) async fn order(&self, action: Action, reason: Option<String>) -> Result<Outcome, Failure> {
-        let order = Order::new(action);
+        self.needs(action.role(), action.verb())?;
+        let order = Order::new(action).actor(&self.actor.name);
         let order = match reason {
             Some(reason) => order.reason(reason),
             None => order,
         };
-        Ok(Outcome::from(carry_out(&*self.operate, self.actor.clone(), order).await?))
+        Ok(Outcome::from(self.operate.perform(order).await?))
     }
 
     /// Refuses an actor of a lesser role.

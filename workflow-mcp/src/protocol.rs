@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use workflow_http::internal::{Redacted, refusal_response};
+use workflow_http::internal::{Redacted, refused};
 use workflow_http::{Access, Actor};
 
 use crate::caller::Caller;
@@ -108,7 +108,7 @@ async fn admit(State(access): State<Arc<Access>>, request: Request, next: Next) 
             parts.extensions.insert(actor);
             next.run(Request::from_parts(parts, body)).await.into_response()
         }
-        Err(refusal) => refusal_response(&access, refusal),
+        Err(refusal) => refused(&access, refusal),
     }
 }
 

@@ -245,6 +245,10 @@ pub(crate) async fn list_runs(caller: Caller, list: List) -> Result<RunList, Fai
         return Err(Failure::new("bad_limit", message, format!("ask for 1 to {MOST_RUNS} runs")));
     }
     let query: Query = list.query.parse()?;
+    if !caller.actor.may_search(&query) {
+        let help = "leave `error:` out, or ask an actor that sees payloads";
+        return Err(Failure::new("forbidden", "this actor does not see the texts of errors", help));
+    }
     let mut runs = ListRuns::new(query).limit(limit);
     runs.cursor = list.after.map(Cursor::new);
     let page = caller.operate.runs(runs).await?;
