@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use workflow_flows::check::check_input;
-use workflow_flows::graph::OnTimeout;
-use workflow_flows::{FLOW_TAG, FlowStart, FlowStoreError, FlowWorkflow};
+use workflow_flows::{FlowStart, FlowStoreError, FlowWorkflow};
 use workflow_sdk::Workflow;
 use workflow_sdk::operate::{Action, Payload, Role, StartRun};
 
@@ -61,7 +60,6 @@ pub(crate) async fn start_run(caller: Caller, mut start: Start) -> Result<Outcom
         (None, None, Some(workflow)) => workflow_run(workflow, &start)?,
         _ => return Err(Failure::bad_input("name what to start once", "give one of flow, document and workflow")),
     };
-    run.key = start.key;
     run.queue = start.queue;
     run.delay_ms = start.delay_ms;
     run.deadline_ms = start.deadline_ms.or(run.deadline_ms);
@@ -89,15 +87,8 @@ fn flow_run(flow: FlowStart, caller: &Caller, start: &Start) -> Result<StartRun,
     if !found.is_empty() {
         return Err(Failure::invalid_input(found));
     }
-    let timeout = (flow.definition.on_timeout == OnTimeout::Fail).then_some(flow.definition.timeout);
-    let name = flow.name.clone();
     let flow = flow.input(start.input.clone()).actor(caller.actor.name.clone());
-    let unwritten = |error: serde_json::Error| Failure::bad_input(error.to_string(), "start another flow");
-    let input = Payload::new(serde_json::to_string(&flow).map_err(unwritten)?)?;
-    let mut run = StartRun::new(<FlowWorkflow as Workflow>::NAME, input);
-    run.deadline_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-    run.tags.insert(FLOW_TAG.to_owned(), name);
-    Ok(run)
+    Ok(flow.into_run(start.key.as_deref())?)
 }
 
 fn workflow_run(workflow: String, start: &Start) -> Result<StartRun, Failure> {
@@ -108,5 +99,6 @@ fn workflow_run(workflow: String, start: &Start) -> Result<StartRun, Failure> {
     }
     let mut run = StartRun::new(workflow, Payload::from(start.input.clone()));
     run.version.clone_from(&start.version);
+    run.key.clone_from(&start.key);
     Ok(run)
 }

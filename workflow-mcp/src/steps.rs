@@ -13,13 +13,15 @@ use crate::runs::LARGEST_VALUE;
 
 /// The beginning of the name of a signal that answers a decision.
 const DECISION: &str = "decision:";
+/// The beginning of the name of a signal that ends a step that is done outside.
+const REPORT: &str = "done:";
 
 /// Something that a run waits for from outside.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Awaiting {
     /// The step, as the tools step_ready and step_done take it.
     step: String,
-    /// `approval`, `decision`, `signal` or `event`.
+    /// `approval`, `decision`, `report`, `signal` or `event`.
     kind: &'static str,
     /// The tool that answers it.
     tool: &'static str,
@@ -77,9 +79,10 @@ async fn approvals(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>,
 async fn value_awaited(caller: &Caller, run: RunId, awaited: &Awaited) -> Result<Option<Awaiting>, Failure> {
     let (step, kind, tool) = match awaited.kind {
         StepKind::Event => (awaited.key.as_str(), "event", "event_emit"),
-        StepKind::Signal => match decision_of(awaited) {
-            Some(step) => (step, "decision", "step_done"),
-            None => (awaited.key.as_str(), "signal", "step_done"),
+        StepKind::Signal => match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
+            (Some(step), _) => (step, "decision", "step_done"),
+            (None, Some(step)) => (step, "report", "step_done"),
+            (None, None) => (awaited.key.as_str(), "signal", "step_done"),
         },
         _ => return Ok(None),
     };
@@ -90,9 +93,10 @@ async fn value_awaited(caller: &Caller, run: RunId, awaited: &Awaited) -> Result
     Ok(Some(Awaiting { step: step.to_owned(), kind, tool, to, asks, event, since, until }))
 }
 
-/// Returns the step of a wait for the choice of a decision.
-fn decision_of(awaited: &Awaited) -> Option<&str> {
-    awaited.key.split_once(DECISION).map(|(_, step)| step)
+/// Returns the step of a wait for a signal whose name begins so. Its scope may stand before it.
+fn step_of<'a>(awaited: &'a Awaited, beginning: &str) -> Option<&'a str> {
+    let (scope, step) = awaited.key.split_once(beginning)?;
+    (scope.is_empty() || scope.ends_with('/')).then_some(step)
 }
 
 /// Returns what a flow has rendered before a step that asks for something. Other workflows have
@@ -187,9 +191,10 @@ async fn answer(
         return Err(not_awaited(caller, &detail, step).await?);
     };
     let (id, _) = repeated(step);
-    let (name, payload) = match decision_of(awaited) {
-        None => (id.to_owned(), value),
-        Some(_) => {
+    let (name, payload) = match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
+        (None, None) => (id.to_owned(), value),
+        (None, Some(_)) => (format!("{REPORT}{id}"), json!({ "result": value })),
+        (Some(_), _) => {
             check_choice(caller, run, step, &value).await?;
             (format!("{DECISION}{id}"), json!({ "choice": value, "by": caller.actor.name, "note": note }))
         }
@@ -201,9 +206,11 @@ async fn answer(
 /// Returns the wait for a signal of this step.
 fn signal_awaited<'d>(detail: &'d RunDetail, step: &str) -> Option<&'d Awaited> {
     let Explanation::Waiting { on, .. } = &detail.explanation else { return None };
-    let is_named =
-        |awaited: &&Awaited| awaited.kind == StepKind::Signal && decision_of(awaited).unwrap_or(&awaited.key) == step;
-    on.iter().find(is_named)
+    let is_named = |awaited: &&Awaited| {
+        let named = step_of(awaited, DECISION).or_else(|| step_of(awaited, REPORT));
+        named.unwrap_or(&awaited.key) == step
+    };
+    on.iter().filter(|awaited| awaited.kind == StepKind::Signal).find(is_named)
 }
 
 async fn not_awaited(caller: &Caller, detail: &RunDetail, step: &str) -> Result<Failure, Failure> {
