@@ -12,6 +12,7 @@ pub mod document;
 mod evaluate;
 pub mod expression;
 mod failure;
+mod flows;
 pub mod graph;
 mod instant;
 mod interpreter;
@@ -31,6 +32,10 @@ pub use client::{FLOW_TAG, FLOW_VERSION_TAG, FlowClient};
 pub use diagram::{Diagram, DiagramEdge, DiagramNode, Shape, levels, mermaid};
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
+pub use flows::{
+    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
+    ReportedError, Triggered, check_event, flow_key,
+};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
 pub use knowledge::{KbDocument, KnowledgeBase};
 pub use lower::duration::parse as parse_duration;

@@ -222,6 +222,7 @@ statements! {
     deliver_event,
     end_turns,
     end_worker_session,
+    drop_open_waits,
     expire_runs,
     find_audits_end, find_audits_end_of_target,
     find_deliveries,

@@ -433,6 +433,7 @@ workflow_tests::cases! {
         an_end_beats_a_retry_in_one_batch,
         the_deadline_caps_the_next_attempt,
         a_failed_run_is_revived,
+        a_retry_drops_open_waits,
         only_a_failed_run_is_revived,
         a_revived_run_gets_the_requested_deadline,
     }

@@ -169,6 +169,12 @@ impl FlowStore {
         self.0.list().await
     }
 
+    /// Returns the name of each flow and the number of its newest version, in the order of the
+    /// names.
+    pub(crate) async fn heads(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
+        self.0.heads().await
+    }
+
     /// Returns the versions of a flow, the newest first.
     ///
     /// # Errors
