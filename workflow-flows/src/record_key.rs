@@ -10,7 +10,7 @@ use crate::graph::{Flow, Kind};
 /// use workflow_flows::check::{Options, check};
 /// use workflow_flows::{RecordPart, RecordedSteps};
 ///
-/// let turn = "{ id: a, for: \"{{input.list}}\", do: [ { id: b, tool: http } ] }";
+/// let turn = "{ id: a, loop: { for: \"{{input.list}}\" }, do: [ { id: b, tool: http } ] }";
 /// let source = format!("flow: 1\nname: f\ndo: [ {turn} ]\n");
 /// let flow = check(&source, &Options::default()).flow.ok_or("not valid")?;
 /// let steps = RecordedSteps::of(&flow);
@@ -42,7 +42,7 @@ pub enum RecordPart {
     Undo,
 }
 
-/// What the keys below the id of a step stand for.
+/// The meaning of the keys below the id of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Parts of the step itself.
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::check::{Options, check};
 
-    const FLOW: &str = "flow: 1\nname: f\ndo:\n  - { id: each, for: \"{{input.list}}\", do: [ { id: sleep, wait: { for: 1s } }, { id: ask, decision: { prompt: x } } ] }\n  - { id: both, parallel: { a: [ { id: left, tool: log } ], b: [ { id: right, tool: log } ] } }\n";
+    const FLOW: &str = "flow: 1\nname: f\ndo:\n  - { id: each, loop: { for: \"{{input.list}}\" }, do: [ { id: sleep, wait: { for: 1s } }, { id: ask, decision: { prompt: x } } ] }\n  - { id: both, parallel: { a: [ { id: left, tool: log } ], b: [ { id: right, tool: log } ] } }\n";
 
     #[test]
     fn every_key_leads_to_its_step() {

@@ -215,7 +215,7 @@ fn check_starts(admin: &Server, viewer: &Server) {
     assert_eq!(detail["output"]["json"], json!({ "id": 7 }));
     assert_eq!(
         (&detail["tags"], &detail["key"]),
-        (&json!({ "flow": "order", "of": "shop" }), &json!("order/o-7")),
+        (&json!({ "flow": "order", "flow_version": "1.0", "of": "shop" }), &json!("order/o-7")),
         "{detail}"
     );
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What a run has done of its flow, step by step.
+//! Finds how far a run has come in its flow, step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::icons::Icon;
 use crate::status::Look;
 use crate::timeline;
 
-/// What is known of one step.
+/// The state of one step, as the records of the run show it.
 #[derive(Debug, Default)]
 pub(crate) struct StepState<'r> {
     /// The row that says most about it, and its look. `None`: no record of the step.
@@ -45,7 +45,7 @@ impl StepState<'_> {
     }
 }
 
-/// Returns what a run has done of each step of its flow.
+/// Returns the states of the steps to which a run has come.
 pub(crate) fn states<'f, 'r>(
     flow: &'f Flow,
     rows: &'r [TimelineRow],

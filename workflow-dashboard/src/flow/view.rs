@@ -188,7 +188,8 @@ fn content(node: &DiagramNode, step: &str, width: f64, icon: Option<(Icon, &str)
     }
 }
 
-/// Draws the border of a box: a choice has slanted ends, a wait round ones, a group a second border.
+/// Draws the border of a box: a choice has slanted ends, a wait round ones, a group a second one
+/// behind it.
 fn outline(shape: Shape, width: f64) -> Markup {
     let radius = match shape {
         Shape::Start | Shape::Wait => HEIGHT / 2.0,

@@ -6,12 +6,10 @@ use serde_json::Value;
 use workflow_sdk::operate::OperateError;
 use workflow_sdk::{CatchUp, Client, ClientError, Declaration, Overlap as Missed, Schedule, Timestamp};
 
-use crate::client::{FLOW_TAG, deadline_of};
+use crate::client::{FLOW_TAG, FLOW_VERSION_TAG, deadline_of};
 use crate::graph::{Overlap, Trigger};
 use crate::{FlowVersion, flow};
 
-/// The tag that holds the version of the flow whose schedule started a run.
-const VERSION_TAG: &str = "flow_version";
 /// How late a time may be noticed if the trigger says nothing about missed times.
 const PUNCTUAL: Duration = Duration::from_secs(60);
 /// The most times that wait for the end of a run.
@@ -51,7 +49,7 @@ fn schedule_of(name: &str, trigger: &Trigger, version: &FlowVersion) -> Option<S
         })
         .start(flow, start)
         .tag(FLOW_TAG, &version.name)
-        .tag(VERSION_TAG, &version.version);
+        .tag(FLOW_VERSION_TAG, &version.version);
     Some(match deadline {
         Some(deadline) => schedule.deadline(deadline),
         None => schedule,

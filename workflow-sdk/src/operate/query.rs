@@ -41,7 +41,7 @@ pub(super) use words::nearest;
 /// | `started:>-1h`, `started:<2026-11-01` | whose start was committed then, in UTC |
 /// | `ended:2026-11-01..2026-11-02` | that ended from the first time on and before the second one |
 /// | `is:paused` | of which a [fact](Fact) holds |
-/// | `error:"no answer"` | with this text in the message of their error, or in that of its group of [failures](super::FailureView) |
+/// | `error:"no answer"` | with this text in the message of their error, or of its failure group |
 ///
 /// A `*` at the end of the value of `workflow`, `queue`, `version`, `gate` or `key` stands for any
 /// text: `key:order-*`. A time is `now`, an age (`-90s`, `-15m`, `-1h`, `-7d`, `-2w`), a day, or a
