@@ -21,6 +21,7 @@ mod run_view;
 mod schedules;
 mod statistics;
 mod timeline;
+mod transfer;
 mod watch;
 mod workers;
 mod workflows;
@@ -48,6 +49,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         target.migrate().await?;
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
+    }
+    if let Verb::Move(arguments) = verb {
+        return transfer::run(target, arguments, output).await;
     }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {
@@ -95,6 +99,6 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
             Ok(Exit::Ok)
         }
-        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Dashboard(_) | Verb::Move(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
     }
 }

@@ -18,6 +18,10 @@ const FIND: &str = include_str!("../../sql/find_flow.sql");
 const FIND_NEWEST: &str = include_str!("../../sql/find_newest_flow.sql");
 const LIST: &str = include_str!("../../sql/list_flows.sql");
 const LIST_VERSIONS: &str = include_str!("../../sql/list_flow_versions.sql");
+const LIST_ALL: &str = include_str!("../../sql/list_all_flow_versions.sql");
+
+#[cfg(feature = "postgres")]
+const HAS_TABLE: &str = "SELECT to_regclass('workflow_flows') IS NOT NULL";
 
 /// The versions of each flow, the oldest first.
 type Versions = BTreeMap<String, Vec<FlowVersion>>;
@@ -30,7 +34,9 @@ pub(super) enum Backend {
     Postgres(sqlx::PgPool),
 }
 
-type Row = (String, i64, String, String, String, i64, String);
+/// A version as it is stored: name, number, version, digest, body, and when and by whose order it
+/// was deployed.
+pub(super) type Row = (String, i64, String, String, String, i64, String);
 
 fn read((name, number, version, digest, body, created_at, created_by): Row) -> Result<FlowVersion, FlowStoreError> {
     match serde_json::from_str(&body) {
@@ -75,6 +81,36 @@ impl Backend {
     }
 
     pub(super) async fn connect(url: &str) -> Result<Self, FlowStoreError> {
+        match Self::open(url, true).await? {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => Self::with_sqlite(pool).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => Self::with_postgres(pool).await,
+            memory @ Self::Memory(_) => Ok(memory),
+        }
+    }
+
+    /// Opens a database that has the table of flows. Changes nothing.
+    pub(super) async fn find(url: &str) -> Result<Option<Self>, FlowStoreError> {
+        let found = match Self::open(url, false).await {
+            Err(FlowStoreError::Database(error)) if is_missing_file(&error) => return Ok(None),
+            opened => opened?,
+        };
+        let has_table = match &found {
+            Self::Memory(_) => true,
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => {
+                let exists = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'workflow_flows')";
+                sqlx::query_scalar(exists).fetch_one(pool).await?
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => sqlx::query_scalar(HAS_TABLE).fetch_one(pool).await?,
+        };
+        Ok(has_table.then_some(found))
+    }
+
+    /// Opens a database, whose table may be missing.
+    async fn open(url: &str, create: bool) -> Result<Self, FlowStoreError> {
         let unknown = || FlowStoreError::Url { url: redact(url) };
         match url.split_once(':') {
             Some(("sqlite", ":memory:")) => Ok(Self::in_memory()),
@@ -82,13 +118,13 @@ impl Backend {
             Some(("sqlite", _)) => {
                 let options = sqlx::sqlite::SqliteConnectOptions::from_str(url).map_err(|_| unknown())?;
                 let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(CONNECTIONS);
-                Self::with_sqlite(pool.connect_with(options.create_if_missing(true)).await?).await
+                Ok(Self::Sqlite(pool.connect_with(options.create_if_missing(create)).await?))
             }
             #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", _)) => {
                 let options = sqlx::postgres::PgConnectOptions::from_str(url).map_err(|_| unknown())?;
                 let pool = sqlx::postgres::PgPoolOptions::new().max_connections(CONNECTIONS);
-                Self::with_postgres(pool.connect_with(options).await?).await
+                Ok(Self::Postgres(pool.connect_with(options).await?))
             }
             _ => Err(unknown()),
         }
@@ -106,7 +142,7 @@ impl Backend {
         // Two processes that create one table at once would both fail to find it.
         sqlx::query("SELECT pg_advisory_xact_lock(hashtext('workflow_flows'))").execute(&mut *transaction).await?;
         // A role that may not create tables is refused even if the table exists.
-        let exists = sqlx::query_scalar("SELECT to_regclass('workflow_flows') IS NOT NULL");
+        let exists = sqlx::query_scalar(HAS_TABLE);
         if !exists.fetch_one(&mut *transaction).await? {
             sqlx::query(CREATE).execute(&mut *transaction).await?;
         }
@@ -126,32 +162,51 @@ impl Backend {
 
     /// Returns whether the version was inserted. It was not if its number or its name is taken.
     pub(super) async fn insert(&self, new: &FlowVersion) -> Result<bool, FlowStoreError> {
+        if let Self::Memory(versions) = self {
+            let mut versions = lock(versions);
+            let versions = versions.entry(new.name.clone()).or_default();
+            let is_free = versions.iter().all(|old| old.number != new.number && old.version != new.version);
+            if is_free {
+                versions.push(new.clone());
+            }
+            return Ok(is_free);
+        }
         let body = serde_json::to_string(&new.definition).map_err(|error| FlowStoreError::Unreadable {
             name: new.name.clone(),
             version: new.version.clone(),
             reason: error.to_string(),
         })?;
+        let FlowVersion { name, number, version, digest, created_at, created_by, .. } = new.clone();
+        self.insert_row(&(name, number, version, digest, body, created_at.as_micros(), created_by)).await
+    }
+
+    /// Inserts a version as it is stored. See [`Backend::insert`].
+    pub(super) async fn insert_row(&self, row: &Row) -> Result<bool, FlowStoreError> {
+        let (name, number, version, digest, body, created_at, created_by) = row;
         macro_rules! insert {
             ($pool:expr) => {{
-                let insert = sqlx::query(INSERT).bind(&new.name).bind(new.number).bind(&new.version).bind(&new.digest);
-                let insert = insert.bind(&body).bind(new.created_at.as_micros()).bind(&new.created_by);
+                let insert = sqlx::query(INSERT).bind(name).bind(number).bind(version).bind(digest);
+                let insert = insert.bind(body).bind(created_at).bind(created_by);
                 Ok(insert.execute($pool).await?.rows_affected() > 0)
             }};
         }
         match self {
-            Self::Memory(versions) => {
-                let mut versions = lock(versions);
-                let versions = versions.entry(new.name.clone()).or_default();
-                let is_free = versions.iter().all(|old| old.number != new.number && old.version != new.version);
-                if is_free {
-                    versions.push(new.clone());
-                }
-                Ok(is_free)
-            }
+            Self::Memory(_) => Box::pin(self.insert(&read(row.clone())?)).await,
             #[cfg(feature = "sqlite")]
             Self::Sqlite(pool) => insert!(pool),
             #[cfg(feature = "postgres")]
             Self::Postgres(pool) => insert!(pool),
+        }
+    }
+
+    /// Returns all versions as they are stored. Those in memory are not stored.
+    pub(super) async fn rows(&self) -> Result<Vec<Row>, FlowStoreError> {
+        match self {
+            Self::Memory(_) => Ok(Vec::new()),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => Ok(sqlx::query_as(LIST_ALL).fetch_all(pool).await?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => Ok(sqlx::query_as(LIST_ALL).fetch_all(pool).await?),
         }
     }
 
@@ -182,6 +237,11 @@ impl Backend {
         };
         fetch!(self, LIST_VERSIONS, [name], in_memory)
     }
+}
+
+/// Returns `true` if SQLite could not open the file (`SQLITE_CANTOPEN`).
+fn is_missing_file(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "14")
 }
 
 fn lock(versions: &Mutex<Versions>) -> MutexGuard<'_, Versions> {
