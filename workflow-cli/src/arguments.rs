@@ -19,7 +19,7 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
-pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow};
+pub(crate) use flows::{CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow};
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
 pub(crate) use schedules::SchedulesVerb;
@@ -145,6 +145,13 @@ pub(crate) enum Verb {
         #[arg(long)]
         strict: bool,
     },
+    /// Replay one run under the code of this program: say where it diverges, or that it fits
+    Replay {
+        /// The id of the run, or its beginning or end
+        run: String,
+    },
+    /// Delete the ended runs that are older than the workers keep them, once, now
+    Prune(Prune),
     /// Create the tables in a database, or bring them up to date
     Migrate,
     /// Move a whole system to another database, as from SQLite to PostgreSQL
@@ -172,6 +179,16 @@ pub(crate) struct Dashboard {
     /// Show everything, and let nothing be changed
     #[arg(long)]
     pub(crate) read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Count what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -215,6 +232,11 @@ pub(crate) struct Serve {
     /// The address
     #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
     pub(crate) http: SocketAddr,
+    /// Serve flows, too: checks, deploys, starts, answers to gates, and webhooks.
+    /// WORKFLOW_GATE_SECRET, of at least 32 bytes, opens the tokens of gates; WORKFLOW_SECRET_HOOK
+    /// is the secret `hook` of webhooks
+    #[arg(long)]
+    pub(crate) flows: bool,
     /// The form of the log on the standard error; RUST_LOG says how much of it
     #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
     pub(crate) log: Log,

@@ -1,4 +1,5 @@
-//! `workflow flow`: documents of flows. Only `flow run` needs a database.
+//! `workflow flow`: documents of flows. Only `flow run` needs a database; `versions` has the verbs
+//! that are about deployed flows.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
 use workflow_flows::graph::{Flow, OnTimeout};
-use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, levels, mermaid};
+use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, flow_key, levels, mermaid};
 use workflow_sdk::Workflow;
 
 use crate::arguments::{
@@ -35,7 +36,8 @@ pub(crate) enum Done {
 /// Runs a verb that needs no database, or turns it into the one that does.
 pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
     let exit = match verb {
-        FlowVerb::Run(arguments) => return start(*arguments, output),
+        FlowVerb::Run(arguments) if !is_deployed(&arguments.file) => return start(*arguments, output),
+        FlowVerb::Run(_) | FlowVerb::Deploy(_) | FlowVerb::List(_) => return Ok(Done::Goes(Verb::Flow(verb))),
         FlowVerb::Check(arguments) => check_files(&arguments, output)?,
         FlowVerb::Fmt(arguments) => format_files(&arguments, output)?,
         FlowVerb::Diagram(arguments) => draw(&arguments, output)?,
@@ -77,15 +79,20 @@ fn check_files(arguments: &CheckFlows, output: &Output) -> Result<Exit, Failure>
             }
         }
     } else {
-        let reports: Vec<Report<'_>> =
-            answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
-        output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))?;
+        report(&answers, output)?;
     }
     Ok(if has_errors { Exit::Error } else { Exit::Ok })
 }
 
+/// Prints what was found in each document, for programs.
+pub(crate) fn report(answers: &[(String, Checked)], output: &Output) -> Result<(), Failure> {
+    let reports: Vec<Report<'_>> =
+        answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
+    output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))
+}
+
 /// Tells the findings as compilers do: `FILE:LINE:COLUMN: CODE: MESSAGE`.
-fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
+pub(crate) fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
     for finding in &checked.findings {
         let kind = if finding.severity == Severity::Error { "error" } else { "warning" };
         let Finding { line, column, code, message, .. } = finding;
@@ -109,7 +116,7 @@ fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
 
 /// Checks a document and its input. Returns the start of its run.
 fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
-    let input: Value = serde_json::from_str(payload::read(&arguments.options.input)?.as_str()).map_err(no_json)?;
+    let input = read_input(&arguments.options)?;
     let source = read(&arguments.file)?;
     let name = name_of(&arguments.file);
     let mut checked = check(&source, &options(arguments.dialect, &name));
@@ -122,20 +129,36 @@ fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
         tell(&arguments.file.display().to_string(), &checked, output)?;
         return Ok(Done::Ended(Exit::Error));
     };
-    let mut options = arguments.options;
-    options.tags.push(format!("{FLOW_TAG}={}", flow.name));
-    let deadline = (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout);
-    let start = FlowStart::new(flow).input(input).actor(order::actor(&options.author).unwrap_or_default());
-    let input = serde_json::to_string(&start).map_err(no_json)?;
-    let run = StartRun {
+    let start = FlowStart::new(flow).input(input).actor(order::actor(&arguments.options.author).unwrap_or_default());
+    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run_of(start, arguments.options)?)))))
+}
+
+/// Reads the input of a run.
+pub(crate) fn read_input(options: &StartOptions) -> Result<Value, Failure> {
+    serde_json::from_str(payload::read(&options.input)?.as_str()).map_err(no_json)
+}
+
+/// Returns the start of a run of the workflow that runs flows.
+pub(crate) fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failure> {
+    options.tags.push(format!("{FLOW_TAG}={}", start.name));
+    options.key = options.key.map(|key| flow_key(&start.name, &key));
+    options.input = serde_json::to_string(&start).map_err(no_json)?;
+    let flow = start.definition;
+    Ok(StartRun {
         workflow: <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned(),
-        options: StartOptions { input, ..options },
+        options,
         gate: None,
         version: None,
         priority: None,
-        deadline,
-    };
-    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run)))))
+        deadline: (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout),
+    })
+}
+
+/// Returns whether this is the name of a deployed flow, and not a document.
+fn is_deployed(file: &Path) -> bool {
+    let is_document =
+        file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
+    !is_standard_input(file) && !is_document && file.components().count() == 1 && !file.exists()
 }
 
 fn no_json(error: serde_json::Error) -> Failure {
@@ -186,7 +209,7 @@ fn level_lines(flow: &Flow) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
+pub(crate) fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
     let dialect = dialect.map(|dialect| match dialect {
         FlowDialect::Native => Dialect::Native,
         FlowDialect::TwoTable => Dialect::TwoTable,
@@ -201,7 +224,7 @@ fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
 }
 
 /// Returns the name of a file without what follows its first dot.
-fn name_of(file: &Path) -> String {
+pub(crate) fn name_of(file: &Path) -> String {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.split('.').next().unwrap_or_default().to_owned()
 }
@@ -210,7 +233,7 @@ fn is_standard_input(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read(file: &Path) -> Result<String, Failure> {
     let bytes = if is_standard_input(file) {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map(|_| bytes)

@@ -8,17 +8,20 @@
 mod arguments;
 mod clock;
 mod demo;
+mod environment;
 mod exit;
 mod failure;
 mod flows;
 mod kit;
 mod output;
+mod replay;
 mod selection;
 mod server;
 mod serving;
 mod target;
 mod template;
 mod verbs;
+mod versions;
 
 pub use exit::Exit;
 use failure::Failure;

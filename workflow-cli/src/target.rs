@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use workflow_flows::{FlowStore, Flows};
 use workflow_remote::Remote;
-use workflow_sdk::operate::Operate;
+use workflow_sdk::operate::{Operate, OperateError};
 use workflow_sdk::{Client, Connect, Observer};
 
 use crate::Failure;
@@ -78,6 +79,15 @@ impl Target {
         }
         let client = self.connect().await?;
         Ok((Box::new(client.clone()), Some(client)))
+    }
+
+    /// Connects, and opens the deployed flows of the database: by its URL, as the program of the
+    /// application does.
+    pub(crate) async fn flows(self) -> Result<(Client, Flows), Failure> {
+        let url = url(&self.global)?;
+        let client = self.connect().await?;
+        let store = FlowStore::connect(&url).await.map_err(OperateError::from)?;
+        Ok((client.clone(), Flows::new(client, store)))
     }
 
     /// Adds an observer to the client.

@@ -138,3 +138,59 @@ fn run_starts_what_is_valid_and_nothing_else() {
     let shown = shown.to_string();
     assert!(shown.contains("\"workflow\":\"flow\"") && shown.contains("\"flow\":\"hello\""), "{shown}");
 }
+
+/// Documents are deployed whole or not at all, and started by the name of their flow.
+#[test]
+fn deploy_checks_first_and_run_starts_by_name() {
+    let place = Place::new();
+    let workflow = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
+        command.args(arguments).args(["--to", "runs.db", "--utc"]).current_dir(place.0.path());
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let json = |arguments: &[&str]| -> Value {
+        let (_, text) = workflow(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml"]);
+    assert_eq!(code, 9, "the database is not there: {text}");
+    assert_eq!(workflow(&["migrate"]).0, 0);
+
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml", "bad.yaml"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("bad.yaml:6:5: error F010") && text.contains("bad.yaml:8:"), "all findings: {text}");
+    assert_eq!(json(&["flow", "deploy", "bad.yaml"])[0]["findings"][0]["code"], "F010");
+    assert_eq!(workflow(&["flow", "deploy", "good.yaml", "good.yaml"]).0, 2, "one name twice");
+    assert_eq!(workflow(&["flow", "deploy", "good.yaml", "--name", "other"]).0, 2);
+    assert_eq!(workflow(&["flow", "deploy", "good.yaml", "--version", "a b"]).0, 2);
+    assert_eq!(workflow(&["flow", "deploy", "missing.yaml"]).0, 2);
+    assert_eq!(json(&["flow", "list"]), serde_json::json!([]), "nothing was deployed");
+
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml", "--actor", "ann"]);
+    assert!(code == 0 && text.contains("hello") && text.contains("deployed"), "{text}");
+    assert_eq!(json(&["flow", "deploy", "good.yaml"])[0]["is_new"], false, "an equal digest is no new version");
+    let second = GOOD.replace("name: hello", "name: hello\ndescription: Greets.");
+    fs::write(place.0.path().join("second.yaml"), second).unwrap();
+    assert_eq!(json(&["flow", "deploy", "second.yaml", "--version", "2.0"])[0]["version"], "2.0");
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml", "--version", "2.0"]);
+    assert!(code == 1 && text.contains("F310"), "{text}");
+    let listed = json(&["flow", "list"]);
+    assert_eq!((&listed[0]["version"], &listed[0]["description"]), (&"2.0".into(), &"Greets.".into()));
+    let versions = json(&["flow", "list", "hello"]);
+    assert_eq!((&versions[1]["version"], &versions[1]["created_by"]), (&"1".into(), &"ann".into()));
+    assert_eq!(workflow(&["flow", "list", "none"]).0, 4);
+
+    let (code, text) = workflow(&["flow", "run", "none"]);
+    assert!(code == 4 && text.contains("no file \"none\""), "{text}");
+    assert_eq!(workflow(&["flow", "run", "hello", "--version", "9"]).0, 4);
+    let arguments = ["flow", "run", "hello", "--version", "1", "--key", "o-1", "--actor", "bob", "-o", "ids"];
+    let (code, run) = workflow(&arguments);
+    assert_eq!(code, 0, "{run}");
+    assert_eq!(workflow(&arguments).1, run, "the key is taken");
+    let shown = json(&["runs", "show", run.trim()]).to_string();
+    for part in ["\"key\":\"hello/o-1\"", "\"flow\":\"hello\"", "\"actor\":\"bob\"", "\"version\":\"1\""] {
+        assert!(shown.contains(part) || shown.contains(&part.replace('"', "\\\"")), "{part}: {shown}");
+    }
+}

@@ -24,23 +24,26 @@
 mod action;
 mod address;
 mod assets;
+mod cache;
 mod changes;
 mod chart;
 mod clock;
 mod completion;
 mod facets;
+mod flow;
 mod forms;
 mod frame;
 mod icons;
-mod kept;
 mod orders;
 mod pages;
 mod panel;
 mod payload;
 mod problem;
 mod scale;
+mod shared_reads;
 mod status;
 mod timeline;
+mod timing;
 mod verdict;
 mod visit;
 
@@ -55,18 +58,19 @@ use workflow_sdk::operate::Operate;
 use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
 
+use cache::Cached;
 use frame::Known;
-use kept::Kept;
 use pages::overview::Numbers;
 use problem::Problem;
+use shared_reads::SharedReads;
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) known: Arc<Kept<Known>>,
+    pub(crate) known: Arc<Cached<Known>>,
     /// The statistics of the overview for each range.
-    pub(crate) numbers: Arc<[Kept<Arc<Numbers>>; 3]>,
+    pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
     pub(crate) streams: Streams,
 }
 
@@ -106,8 +110,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
 /// ```
 pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
     let streams = access.open_streams().clone();
-    let shared =
-        Shared { operate: Redacted::over(operate, &access), known: Arc::default(), numbers: Arc::default(), streams };
+    let operate = SharedReads::over(Redacted::over(operate, &access));
+    let shared = Shared { operate, known: Arc::default(), numbers: Arc::default(), streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

@@ -12,6 +12,7 @@ pub mod document;
 mod evaluate;
 pub mod expression;
 mod failure;
+mod flows;
 pub mod graph;
 mod instant;
 mod interpreter;
@@ -19,6 +20,7 @@ mod knowledge;
 mod lower;
 mod model;
 mod policy;
+mod record_key;
 mod runtime;
 mod secrets;
 pub mod signature;
@@ -26,15 +28,20 @@ mod store;
 pub mod token;
 mod tool;
 
-pub use client::{FLOW_TAG, FlowClient};
-pub use diagram::{levels, mermaid};
+pub use client::{FLOW_TAG, FLOW_VERSION_TAG, FlowClient};
+pub use diagram::{Diagram, DiagramEdge, DiagramNode, Shape, levels, mermaid};
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
+pub use flows::{
+    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
+    ReportedError, Triggered, check_event, flow_key,
+};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
 pub use knowledge::{KbDocument, KnowledgeBase};
 pub use lower::duration::parse as parse_duration;
 pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};
+pub use record_key::{RecordPart, RecordedSteps};
 pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
 pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};

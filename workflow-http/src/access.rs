@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
-use workflow_sdk::operate::Role;
+use workflow_sdk::operate::{Query, Role};
 
 use crate::{Problem, Redact, Streams};
 
@@ -50,6 +50,12 @@ impl Actor {
     pub fn without_payloads(mut self) -> Self {
         self.payloads = false;
         self
+    }
+
+    /// Returns whether the actor may search by this query. The texts of errors are payloads.
+    #[must_use]
+    pub fn may_search(&self, query: &Query) -> bool {
+        self.payloads || !query.reads_errors()
     }
 }
 
@@ -331,23 +337,25 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
 /// Lets a request in, with its actor, or refuses it.
 pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let actor = match access.admit(&parts).await {
-        Ok(actor) => actor,
-        Err(refusal) => {
-            let (code, help) = match refusal {
-                Refusal::Unknown => ("unauthorized", access.help()),
-                Refusal::OtherSite => ("forbidden", "ask from a program, or from a page of this origin"),
-                Refusal::ReadOnly => ("forbidden", "use one that may change something"),
-            };
-            let mut response = Problem::new(refusal.status(), code, refusal.to_string(), help).into_response();
-            if let (Refusal::Unknown, Some(challenge)) = (refusal, access.challenge()) {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-            }
-            return response;
-        }
+    match access.admit(&parts).await {
+        Ok(actor) => parts.extensions.insert(actor),
+        Err(refusal) => return refused(&access, refusal),
     };
-    parts.extensions.insert(actor);
     next.run(Request::from_parts(parts, body)).await
+}
+
+/// Returns the answer to a request that is not let in.
+pub(crate) fn refused(access: &Access, refusal: Refusal) -> Response {
+    let (code, help) = match refusal {
+        Refusal::Unknown => ("unauthorized", access.help()),
+        Refusal::OtherSite => ("forbidden", "ask from a program, or from a page of this origin"),
+        Refusal::ReadOnly => ("forbidden", "use one that may change something"),
+    };
+    let mut response = Problem::new(refusal.status(), code, refusal.to_string(), help).into_response();
+    if let (Refusal::Unknown, Some(challenge)) = (refusal, access.challenge()) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    response
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::json;
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{EmittedPage, ListEmitted, Operate, OperateError, StoredPayload};
+use workflow_sdk::operate::{self, EmittedPage, ListEmitted, Operate, OperateError, StoredPayload};
 
 use crate::body::{Path, Query};
 use crate::events::{END, Next, SILENCE, Source, complete, last_id, respond};
@@ -27,6 +27,11 @@ pub(crate) fn sees_payloads(actor: &Actor) -> Result<(), Problem> {
     }
     let (detail, help) = ("this actor does not see payloads", "ask an actor that may");
     Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help))
+}
+
+/// Refuses a query that the actor may not search by.
+pub(crate) fn may_search(actor: &Actor, query: &operate::Query) -> Result<(), Problem> {
+    if actor.may_search(query) { Ok(()) } else { sees_payloads(actor) }
 }
 
 /// `GET /runs/{run}/published/{name}`: the value that a run published last under this name.

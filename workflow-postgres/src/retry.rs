@@ -51,17 +51,12 @@ pub(super) async fn revive(
 ) -> Result<bool, Failure> {
     let run = write.run_id.as_uuid();
     let (deadline_at, deadline_delay) = columns(write.deadline);
-    let query = sql
-        .revive_run
-        .query()
-        .bind(clock.fixed().map(Timestamp::as_micros))
-        .bind(run)
-        .bind(write.attempt)
-        .bind(deadline_at)
-        .bind(deadline_delay);
+    let now = clock.fixed().map(Timestamp::as_micros);
+    let query = sql.revive_run.query().bind(now).bind(run).bind(write.attempt).bind(deadline_at).bind(deadline_delay);
     let revived = query.fetch_optional(&mut *connection).await?.is_some();
     if revived {
-        sql.forget_interruption.query().bind(run).execute(connection).await?;
+        sql.forget_interruption.query().bind(run).execute(&mut *connection).await?;
+        sql.drop_open_waits.query().bind(now).bind(run).execute(connection).await?;
     }
     Ok(revived)
 }

@@ -231,6 +231,7 @@ statements! {
     drop_fence, drop_transfer_table, end_transfer, end_transfer_writes,
     end_turns,
     end_worker_session,
+    drop_open_waits,
     expire_runs,
     find_audits_end, find_audits_end_of_target,
     find_deliveries,

@@ -44,6 +44,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "find_signals",
         "find_single_runs",
         "find_started_runs",
+        "drop_open_waits",
         "forget_interruption",
         "forget_rates_of_lines",
         "free_gates",

@@ -93,11 +93,11 @@ pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind,
     ErrorSummary, EventName, FullQueue, GateLimits, HistoryError, InvalidBreaker, InvalidGate, InvalidName,
-    InvalidRate, InvalidTags, KeyReuse, Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject,
-    NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause,
-    QueueRecord, Rate, RecordedRun, Retain, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus, RunSummary,
-    Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
-    UnreadablePayload, UnreadableReason,
+    InvalidRate, InvalidTags, InvalidTraceContext, KeyReuse, Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS,
+    NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, Priority, QueueLimits,
+    QueuePause, QueueRecord, Rate, RecordedRun, Retain, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus,
+    RunSummary, Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp,
+    TraceContext, TypedPayload, UnreadablePayload, UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
@@ -118,6 +118,7 @@ pub mod internal {
     pub use crate::client::{call_waiting_seats, emit, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
     pub use crate::schedule::{DeclaredSchedule, ScheduleInput, ScheduledInput};
+    pub use workflow_engine::model::check_name;
     pub use workflow_engine::store::redact;
 }
 

@@ -48,7 +48,9 @@ pub(super) async fn revive(
     let query = sqlx::query(sql::REVIVE_RUN).bind(&run).bind(write.attempt).bind(now.as_micros()).bind(deadline);
     let revived = query.fetch_optional(&mut *connection).await.during(OPERATION)?.is_some();
     if revived {
-        sqlx::query(sql::FORGET_INTERRUPTION).bind(&run).execute(connection).await.during(OPERATION)?;
+        sqlx::query(sql::FORGET_INTERRUPTION).bind(&run).execute(&mut *connection).await.during(OPERATION)?;
+        let drop = sqlx::query(sql::DROP_OPEN_WAITS).bind(&run).bind(now.as_micros());
+        drop.execute(connection).await.during(OPERATION)?;
     }
     Ok(revived)
 }

@@ -189,6 +189,7 @@ statements! {
     FREE_KEYS = "free_keys.sql";
     FIND_WAITING_LINE = "find_waiting_line.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";
+    DROP_OPEN_WAITS = "drop_open_waits.sql";
     FORGET_RATES_OF_LINES = "forget_rates_of_lines.sql";
     FIND_DUE_BULK = "find_due_bulk.sql";
     FIND_NEXT_BULK = "find_next_bulk.sql";

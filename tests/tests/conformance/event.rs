@@ -245,8 +245,8 @@ pub async fn an_ended_run_receives_nothing(fixture: Fixture) {
     no_wait_is_left(&fixture).await;
 }
 
-/// The end of the run ended both waits. The failure had dropped one of them before, so its row has
-/// ended. A row takes one end: the dropped wait begins anew as the next attempt of its step.
+/// The end of the run ended both waits. One of them was dropped before, the other one by the retry.
+/// A row takes one end, so both begin anew as the next attempts of their steps.
 pub async fn a_revived_run_waits_again(fixture: Fixture) {
     let claim = fixture.held().await;
     let event = paid("42");
@@ -277,17 +277,20 @@ pub async fn a_revived_run_waits_again(fixture: Fixture) {
     assert_eq!(emit(&fixture, &event, "1").await, 0, "a pending run has not begun to wait");
 
     let claim = fixture.claim_only().await.claim;
-    let anew = StepAttempt { attempt: 2, started_at: fixture.now(), ..row("dropped") };
-    let signal = event_signal(&event, "dropped", anew.started_at);
-    let begin = EventWait { event: event.clone(), signal: signal.clone() };
-    let begin = AttemptWrite { claim, row: anew.clone(), effect: Effect::AwaitEvent(Box::new(begin)) };
-    for outcome in fixture.commit(&[wait(claim, "open", &event), Write::Attempt(begin)]).await {
+    let now = fixture.now();
+    let signal = |step_key: &str| event_signal(&event, step_key, now);
+    let begin = |step_key: &str| {
+        let wait = EventWait { event: event.clone(), signal: signal(step_key) };
+        let row = StepAttempt { attempt: 2, started_at: now, ..row(step_key) };
+        Write::Attempt(AttemptWrite { claim, row, effect: Effect::AwaitEvent(Box::new(wait)) })
+    };
+    for outcome in fixture.commit(&["open", "dropped"].map(begin)).await {
         applied(&outcome);
     }
     assert_eq!(emit(&fixture, &event, "2").await, 1);
-    assert_eq!(delivered(&fixture, claim.run_id, &event, "open").await.len(), 1);
-    let inbox = fixture.store.inbox(claim.run_id, &[signal]).await.unwrap().unwrap();
-    assert_eq!(inbox.signals.len(), 1);
+    let inbox = fixture.store.inbox(claim.run_id, &["open", "dropped"].map(signal)).await.unwrap().unwrap();
+    assert_eq!(inbox.signals.len(), 2);
+    let inbox = fixture.store.inbox(claim.run_id, &[signal("dropped")]).await.unwrap().unwrap();
     let received = StepAttempt { attempt: 2, kind: StepKind::Event, ..succeeded("dropped", 1, "[2]") };
     applied(&fixture.write(consume(claim, received, inbox.signals[0].seq)).await);
     let history = fixture.history(claim.run_id).await;

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use workflow_engine::model::{Claim, NewRun, StartTime};
 use workflow_engine::store::{Outcome, RetryWrite, ReviveWrite, RunEnd, Write};
-use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
+use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{attempt, crashes, end, error, failed, new_run, park, succeed, succeeded};
+use workflow_tests::builders::{attempt, begun, crashes, end, error, failed, new_run, park, succeed, succeeded};
 use workflow_tests::outcome::{applied, canceled, duplicate, lost};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -117,6 +117,29 @@ pub async fn a_failed_run_is_revived(fixture: Fixture) {
     let next = fixture.claim_only().await;
     assert_eq!((next.claim.epoch, next.attempt), (claim.epoch + 1, 2));
     lost(&fixture.write(succeed(claim, "1")).await);
+}
+
+/// A run that fails at its deadline without a worker leaves its waits open.
+pub async fn a_retry_drops_open_waits(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let open = |step_key: &str, kind| StepAttempt { kind, output: Some("{}".into()), ..begun(step_key) };
+    let waits = [("a", StepKind::Signal), ("b", StepKind::Approval), ("c", StepKind::Event)];
+    let others = [("d", StepKind::Step), ("e", StepKind::Sleep), ("f", StepKind::Child)];
+    for (step_key, kind) in waits.into_iter().chain(others) {
+        applied(&fixture.write(attempt(claim, open(step_key, kind))).await);
+    }
+    applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
+    fixture.advance(MINUTE);
+    applied(&fixture.write(Write::Revive(revive(claim.run_id, 1, &[]))).await);
+    let mut history = fixture.history(claim.run_id).await;
+    history.sort_by(|one, other| one.step_key.cmp(&other.step_key));
+    let (dropped, kept) = history.split_at(waits.len());
+    for row in dropped {
+        let end = (row.status, row.output.as_deref(), row.position, row.completed_at);
+        assert_eq!(end, (AttemptStatus::Succeeded, Some("[]"), None, Some(fixture.now())), "{}", row.step_key);
+    }
+    assert!(kept.iter().all(|row| row.status == AttemptStatus::Running && row.completed_at.is_none()));
+    assert_eq!(kept.len(), others.len());
 }
 
 pub async fn only_a_failed_run_is_revived(fixture: Fixture) {

@@ -61,6 +61,7 @@ mod step_limits;
 mod step_rates;
 mod streams;
 mod timeouts;
+mod traces;
 mod transaction;
 mod transfer;
 mod unreadable_rows;
@@ -238,6 +239,7 @@ workflow_tests::cases! {
         a_report_without_divergence_is_clean,
         a_worker_without_workflows_judges_no_run,
         a_workflow_that_publishes_is_judged,
+        one_run_of_the_database_is_replayed,
     }
     gates {
         the_limit_of_each_gate_holds_over_workers,
@@ -414,6 +416,7 @@ workflow_tests::cases! {
         old_runs_are_deleted_and_others_stay,
         a_worker_that_keeps_runs_longer_protects_them,
         a_retention_out_of_range_is_refused,
+        a_prune_deletes_once_what_no_worker_keeps,
     }
     statistics {
         counts_equal_what_ran,
@@ -421,6 +424,12 @@ workflow_tests::cases! {
         alike_failures_are_one_group,
         a_codec_leaves_no_message_of_an_error,
         a_kill_loses_the_counts_of_a_moment,
+    }
+    traces {
+        a_trace_survives_a_kill_and_reaches_children,
+        a_run_belongs_to_the_trace_that_it_was_given_first,
+        a_tracing_system_numbers_the_spans,
+        a_trace_that_is_not_understood_stops_no_run,
     }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,

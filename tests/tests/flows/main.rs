@@ -8,6 +8,7 @@ use workflow_tests::{Database, Live};
 #[path = "../../../workflow-flows/tests/common/mod.rs"]
 mod common;
 mod runs;
+mod triggers;
 mod versions;
 
 /// Longer than any case takes: a case that hangs fails with a message.
@@ -21,6 +22,10 @@ workflow_tests::cases! {
         a_limit_holds_over_flows_and_workers,
         a_flow_pauses_or_cancels_its_run_at_its_timeout,
         a_worker_that_stops_gives_its_flows_to_another_one,
+    }
+    triggers {
+        a_trigger_of_the_clock_is_a_schedule,
+        an_event_of_a_flow_starts_another_once,
     }
     versions {
         a_deploy_adds_a_version_for_each_new_body,

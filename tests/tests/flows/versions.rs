@@ -10,7 +10,7 @@ use workflow_tests::{Live, LocalWorker, until};
 use crate::common::{Calls, echo, runtime, step, steps};
 
 /// Opens a store in the database of the case.
-async fn store(db: &Live) -> FlowStore {
+pub(crate) async fn store(db: &Live) -> FlowStore {
     match db.schema() {
         None => FlowStore::connect(&db.url()).await.unwrap(),
         Some(schema) => {

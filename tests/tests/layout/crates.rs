@@ -15,11 +15,11 @@ const BELOW: [(&str, &[&str]); 13] = [
     ("workflow-sdk", &["workflow-engine", "workflow-macros", "workflow-postgres", "workflow-sqlite"]),
     ("workflow-worker", &["workflow-engine", "workflow-sdk"]),
     ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
-    ("workflow-http", &["workflow-sdk"]),
-    ("workflow-remote", &["workflow-sdk"]),
     ("workflow-flows", &["workflow-sdk"]),
+    ("workflow-http", &["workflow-flows", "workflow-sdk"]),
+    ("workflow-remote", &["workflow-sdk"]),
     ("workflow-tools", &["workflow-flows"]),
-    ("workflow-dashboard", &["workflow-http", "workflow-sdk"]),
+    ("workflow-dashboard", &["workflow-flows", "workflow-http", "workflow-sdk"]),
     (
         "workflow-cli",
         &[

@@ -12,6 +12,11 @@ pub(crate) enum FlowVerb {
     Fmt(FormatFlows),
     /// Draw a flow
     Diagram(DrawFlow),
+    /// Check flows and make each a version that is started by its name; nothing is deployed if one
+    /// has errors
+    Deploy(DeployFlows),
+    /// List the deployed flows, or the versions of one
+    List(ListFlows),
     /// Check a flow and start a run of it; a worker with the flow's tools runs it
     Run(Box<RunFlow>),
     /// Print the JSON Schema of flows, for editors and agents
@@ -80,12 +85,41 @@ pub(crate) struct DrawFlow {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 all are deployed, 1 a flow has errors and nothing was deployed, or a version \
+                        has another body, 2 a document cannot be read.")]
+pub(crate) struct DeployFlows {
+    #[command(flatten)]
+    pub(crate) files: FlowFiles,
+    /// The name of the flow, for documents that have no place for one; default: that of the file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// The name of the version, as 1.4.0; default: its number
+    #[arg(long, value_name = "VERSION", id = "flow_version")]
+    pub(crate) version: Option<String>,
+    /// The account that deploys; runs that a trigger starts act for it; default: the user of this
+    /// process
+    #[arg(long, env = "WORKFLOW_ACTOR", value_name = "NAME")]
+    pub(crate) actor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListFlows {
+    /// The flow whose versions are listed; default: the newest version of each
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 started (with --wait: succeeded), 1 the flow or its input has errors and \
-                        nothing was started, 2 the document cannot be read.")]
+                        nothing was started, 2 the document cannot be read, 4 no such flow is deployed.\n\
+                        A key belongs to its flow: the run has the key NAME/KEY.")]
 pub(crate) struct RunFlow {
-    /// The document, in YAML or JSON; - reads the standard input
-    #[arg(value_name = "FILE")]
+    /// The document, in YAML or JSON, or the name of a deployed flow; - reads the standard input
+    #[arg(value_name = "FILE|NAME")]
     pub(crate) file: PathBuf,
+    /// The version of a deployed flow; default: the newest
+    #[arg(long, value_name = "VERSION", id = "flow_version")]
+    pub(crate) version: Option<String>,
     /// The dialect; default: found out from the document
     #[arg(long, value_enum, value_name = "DIALECT")]
     pub(crate) dialect: Option<FlowDialect>,

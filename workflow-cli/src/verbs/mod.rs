@@ -11,12 +11,13 @@ mod failures;
 mod limits;
 pub(crate) mod order;
 pub(crate) mod payload;
+pub(crate) mod prune;
 mod queues;
 mod rate;
 mod run_changes;
 mod run_list;
 mod run_result;
-mod run_start;
+pub(crate) mod run_start;
 mod run_view;
 mod schedules;
 mod statistics;
@@ -34,7 +35,7 @@ use workflow_sdk::operate::Operate;
 use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
 use crate::target::Target;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, versions};
 
 /// Runs a command.
 pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
@@ -52,6 +53,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
     }
     if let Verb::Move(arguments) = verb {
         return transfer::run(target, arguments, output).await;
+    }
+    if let Verb::Flow(verb) = verb {
+        return versions::run(target, verb, output).await;
     }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {
@@ -99,6 +103,9 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
             Ok(Exit::Ok)
         }
-        Verb::Dashboard(_) | Verb::Move(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => {
+            Ok(Exit::Ok)
+        }
+        Verb::Move(_) => Ok(Exit::Ok),
     }
 }

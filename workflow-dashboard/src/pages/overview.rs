@@ -46,7 +46,7 @@ pub(crate) async fn show(
         join(operate.counts(), join(operate.queues(), operate.workers())),
         join(
             join(operate.workflows(), operate.schedules(ListSchedules::new().limit(100))),
-            Numbers::kept(&shared, Range::of(which.range.as_deref())),
+            Numbers::cached(&shared, Range::of(which.range.as_deref())),
         ),
     );
     let ((counts, (queues, workers)), ((workflows, schedules), numbers)) = reads.await;
@@ -75,16 +75,16 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// How long all visitors see the same numbers. Workers write them once per second.
-    const KEPT: Duration = Duration::from_secs(2);
+    const AGE: Duration = Duration::from_secs(2);
 
-    async fn kept(shared: &Shared, range: Range) -> Result<Arc<Self>, Problem> {
+    async fn cached(shared: &Shared, range: Range) -> Result<Arc<Self>, Problem> {
         let [hour, day, week] = &*shared.numbers;
-        let kept = match range {
+        let cache = match range {
             Range::Hour => hour,
             Range::Day => day,
             Range::Week => week,
         };
-        kept.get(Self::KEPT, async { Self::read(&*shared.operate, range).await.map(Arc::new) }).await
+        cache.get(Self::AGE, async { Self::read(&*shared.operate, range).await.map(Arc::new) }).await
     }
 
     async fn read(operate: &dyn Operate, range: Range) -> Result<Self, Problem> {
@@ -359,7 +359,7 @@ fn schedule_card(visit: &Visit, schedules: &[ScheduleView]) -> Markup {
             @if schedules.is_empty() { p.faint.pad { "No schedule will start a run." } } @else {
                 table { tbody { @for schedule in schedules.iter().take(MOST) { tr {
                     td.cut-off { (schedule.name) }
-                    @let timing = super::schedules::timing(&schedule.declaration.timing);
+                    @let timing = crate::timing::words(&schedule.declaration.timing);
                     td.dim.cut-off title=(timing) { (timing) }
                     td.r.num.nowrap { @if let Some(next) = schedule.next.first() { (clock::age(*next, visit.now)) } }
                 } } } }

@@ -1,4 +1,4 @@
-//! F033: the syntax of expressions. A jq program is compiled by the helper process of a worker only.
+//! F033: the syntax of expressions. A jq program is compiled only by a worker's helper process.
 
 use std::ops::Range;
 

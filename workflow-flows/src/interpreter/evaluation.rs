@@ -55,7 +55,8 @@ impl Frame<'_> {
         match evaluated.map_err(|error| failed(step, what, &error))? {
             Value::Bool(holds) => Ok(holds),
             other => {
-                let message = format!("{what} is {}; it must be true or false: compare it", ResultKind::of(&other).name());
+                let message =
+                    format!("{what} is {}; it must be true or false: compare it", ResultKind::of(&other).name());
                 Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, step, message).into())
             }
         }
@@ -94,7 +95,7 @@ pub(super) fn decision_key(step: &str) -> String {
 }
 
 /// Returns the key of what is rendered before a step waits for something.
-pub(super) fn prepared_key(step: &str) -> String {
+pub(crate) fn prepared_key(step: &str) -> String {
     format!("{step}!")
 }
 

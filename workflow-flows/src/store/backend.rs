@@ -16,6 +16,7 @@ const CREATE: &str = include_str!("../../sql/create_flows.sql");
 const INSERT: &str = include_str!("../../sql/insert_flow.sql");
 const FIND: &str = include_str!("../../sql/find_flow.sql");
 const FIND_NEWEST: &str = include_str!("../../sql/find_newest_flow.sql");
+const LIST_HEADS: &str = include_str!("../../sql/list_flow_heads.sql");
 const LIST: &str = include_str!("../../sql/list_flows.sql");
 const LIST_VERSIONS: &str = include_str!("../../sql/list_flow_versions.sql");
 const LIST_ALL: &str = include_str!("../../sql/list_all_flow_versions.sql");
@@ -229,6 +230,20 @@ impl Backend {
             versions.values().filter_map(|versions| versions.last()).cloned().collect()
         };
         fetch!(self, LIST, [], in_memory)
+    }
+
+    pub(super) async fn heads(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
+        match self {
+            Self::Memory(versions) => {
+                let versions = lock(versions);
+                let heads = versions.iter().filter_map(|(name, all)| Some((name.clone(), all.last()?.number)));
+                Ok(heads.collect())
+            }
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => Ok(sqlx::query_as(LIST_HEADS).fetch_all(pool).await?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => Ok(sqlx::query_as(LIST_HEADS).fetch_all(pool).await?),
+        }
     }
 
     pub(super) async fn versions(&self, name: &str) -> Result<Vec<FlowVersion>, FlowStoreError> {

@@ -109,9 +109,9 @@ impl FlowStore {
         Ok(Self(Arc::new(Backend::with_postgres(pool).await?)))
     }
 
-    /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise the flow gets
-    /// one more version, whose name is `version` or its number. A number that is the name of another
-    /// version is left out.
+    /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise the flow
+    /// gets one more version, whose name is `version` or its number. A number that is the name of
+    /// another version is left out.
     ///
     /// # Errors
     /// [`FlowStoreError::VersionTaken`] if `version` stands for another body,
@@ -168,6 +168,12 @@ impl FlowStore {
     /// [`FlowStoreError::Database`], [`FlowStoreError::Unreadable`].
     pub async fn list(&self) -> Result<Vec<FlowVersion>, FlowStoreError> {
         self.0.list().await
+    }
+
+    /// Returns the name of each flow and the number of its newest version, in the order of the
+    /// names.
+    pub(crate) async fn heads(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
+        self.0.heads().await
     }
 
     /// Returns the versions of a flow, the newest first.

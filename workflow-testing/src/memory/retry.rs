@@ -1,6 +1,6 @@
 //! Runs that get another attempt: by their worker, or by an operator after they failed.
 
-use workflow_engine::model::{AttemptStatus, RunId, RunStatus, StepKind, Timestamp};
+use workflow_engine::model::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{RetryWrite, ReviveWrite};
 
 use super::tables::Tables;
@@ -43,6 +43,16 @@ pub(super) fn revive(tables: &mut Tables, write: &ReviveWrite, now: Timestamp) -
         (run.cancel_requested_at, run.paused_at) = (None, None);
         run.available_at = run.deadline_at.map_or(now, |deadline| deadline.min(now));
     });
-    tables.attempts_mut(write.run_id).retain(|_, row| row.kind != StepKind::Interruption);
+    let attempts = tables.attempts_mut(write.run_id);
+    attempts.retain(|_, row| row.kind != StepKind::Interruption);
+    for row in attempts.values_mut().filter(|row| is_open_wait(row)) {
+        row.status = AttemptStatus::Succeeded;
+        (row.output, row.completed_at) = (Some("[]".into()), Some(now.max(row.started_at)));
+    }
     true
+}
+
+fn is_open_wait(row: &StepAttempt) -> bool {
+    let is_wait = matches!(row.kind, StepKind::Signal | StepKind::Approval | StepKind::Event);
+    is_wait && row.status == AttemptStatus::Running
 }

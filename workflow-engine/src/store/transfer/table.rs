@@ -124,6 +124,7 @@ pub const TRANSFER_TABLES: &[TransferTable] = &[
             id("parent_run_id"),
             text("parent_step_key"),
             text("tags"),
+            text("trace"),
             text("error"),
             text("output"),
             text("input"),

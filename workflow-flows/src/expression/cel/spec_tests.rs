@@ -1,7 +1,7 @@
 //! Tests against CEL's specification. They compare types, which results in JSON do not show.
 //!
-//! `CEL_SPEC` may name the conformance suite of CEL, which is not part of this repository: a JSON list
-//! of `{file, name, expr, expected}`, made from the tests that need no protocol buffers. Then
+//! `CEL_SPEC` may name the conformance suite of CEL, which is not part of this repository: a JSON
+//! list of `{file, name, expr, expected}`, made from the tests that need no protocol buffers. Then
 //! `conformance` runs it, too; `--nocapture` shows the tests that fail.
 
 use serde_json::{Value, json};

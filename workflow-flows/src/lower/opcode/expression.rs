@@ -32,8 +32,8 @@ pub(crate) fn text(text: &str) -> String {
     out
 }
 
-/// Returns the bytes of an expression to replace for the graph, and the new text: `steps.x.output.f`
-/// is `steps.x.f` there, except for the steps of `keeps`.
+/// Returns the bytes of an expression to replace for the graph, and the new text. There,
+/// `steps.x.output.f` is `steps.x.f`, except for the steps of `keeps`.
 pub(crate) fn edit(read: &Read, keeps: &BTreeSet<String>) -> Option<(Range<usize>, &'static str)> {
     let root = read.root.clone();
     match read.path.root() {
