@@ -170,6 +170,8 @@ pub(crate) enum Verb {
     Prune(Prune),
     /// Create the tables in a database, or bring them up to date
     Migrate,
+    /// Move a whole system to another database, as from SQLite to PostgreSQL
+    Move(Move),
     /// Print a script that completes commands in a shell
     Completions {
         /// The shell
@@ -254,6 +256,24 @@ pub(crate) struct Serve {
     /// The form of the log on the standard error; RUST_LOG says how much of it
     #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
     pub(crate) log: Log,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Stop all workers first. A move that was interrupted goes on if it is ordered again. Once it \
+                        has begun, the source refuses every change; --undo ends that.")]
+pub(crate) struct Move {
+    /// The database that is moved; --to names the new one
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) from: String,
+    /// Let the source be changed again, after a move that has begun and is not to go on
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Undo a move that has ended, too; the target must not be used from then on
+    #[arg(long, requires = "undo")]
+    pub(crate) yes: bool,
+    /// The most rows that one commit copies
+    #[arg(long, hide = true, default_value_t = 1000, value_name = "ROWS")]
+    pub(crate) most_rows: u32,
 }
 
 /// The author and the reason of a change, for the audit log.

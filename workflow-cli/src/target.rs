@@ -18,6 +18,11 @@ fn url(global: &Global) -> Result<String, Failure> {
             "add --to FILE or --to postgres://USER@HOST/DATABASE, or set WORKFLOW_DATABASE_URL",
         ));
     };
+    database_url(to)
+}
+
+/// Returns the URL of a database that is named by its URL or its file.
+pub(crate) fn database_url(to: &str) -> Result<String, Failure> {
     if is_server(to) {
         let help = "name the database itself: a file or postgres://USER@HOST/DATABASE";
         return Err(Failure::usage("this verb works on a database, and cannot ask a server", help));
@@ -39,6 +44,21 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(global: Global, options: Box<dyn FnOnce(Connect) -> Connect>) -> Self {
         Self { global, options }
+    }
+
+    /// Returns the URL of the database that is named.
+    pub(crate) fn url(&self) -> Result<String, Failure> {
+        url(&self.global)
+    }
+
+    /// Returns the PostgreSQL schema of the tables.
+    pub(crate) fn schema(&self) -> &str {
+        &self.global.schema
+    }
+
+    /// Returns how long the database may take to answer.
+    pub(crate) fn timeout(&self) -> std::time::Duration {
+        self.global.timeout
     }
 
     /// Returns the server that is named, or `None` if it is a database.
@@ -74,11 +94,6 @@ impl Target {
     pub(crate) fn observed(self, observer: impl Observer) -> Self {
         let Self { global, options } = self;
         Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
-    }
-
-    /// Returns the URL of the database, for the stores of flows beside the client.
-    pub(crate) fn url(&self) -> Result<String, Failure> {
-        url(&self.global)
     }
 
     /// Connects, and changes nothing: a database without tables is refused.

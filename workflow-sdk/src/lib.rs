@@ -34,6 +34,7 @@
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
 //!   [`ClientError`], [`ApplicationPool`], [`ApplicationTransaction`].
 //! * Operators: the module [`operate`], with the search grammar and lists of runs.
+//! * Another database: [`Transfer`] moves a whole system.
 //! * Schedules: [`Schedule`], [`Overlap`], [`CatchUp`], [`ScheduleHandle`], [`Ctx::occurrence`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
@@ -67,6 +68,7 @@ mod step_error_tests;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;
+mod transfer;
 mod workflow;
 
 pub mod prelude;
@@ -86,6 +88,7 @@ pub use ctx::{
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
 pub use schedule::Schedule;
 pub use transaction::{TransactionOver, Tx};
+pub use transfer::{Transfer, TransferError, TransferProgress, TransferReport, TransferredTable};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind,

@@ -63,6 +63,7 @@ mod streams;
 mod timeouts;
 mod traces;
 mod transaction;
+mod transfer;
 mod unreadable_rows;
 
 /// Longer than any case takes: a case that hangs fails with a message.
@@ -98,6 +99,16 @@ workflow_tests::cases! {
         a_workflow_needs_neither_input_nor_state,
         an_output_that_cannot_be_stored_fails_the_run,
         an_input_that_does_not_decode_fails_the_run,
+    }
+    transfer {
+        a_moved_system_goes_on_where_it_was,
+        the_source_of_a_move_refuses_every_change,
+        a_move_that_stopped_goes_on,
+        a_move_that_was_undone_leaves_the_source_as_it_was,
+        a_move_is_refused_beside_workers_and_into_a_used_database,
+        a_damaged_copy_stays_closed,
+        the_runs_of_a_dead_worker_go_on_after_a_move,
+        every_column_is_moved_or_said_not_to_be,
     }
     single {
         a_single_start_returns_the_run_that_has_not_ended,

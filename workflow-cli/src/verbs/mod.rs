@@ -23,6 +23,7 @@ mod run_view;
 mod schedules;
 mod statistics;
 mod timeline;
+mod transfer;
 mod watch;
 mod workers;
 mod workflows;
@@ -50,6 +51,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         target.migrate().await?;
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
+    }
+    if let Verb::Move(arguments) = verb {
+        return transfer::run(target, arguments, output).await;
     }
     if let Verb::Flow(verb) = verb {
         return versions::run(target, verb, output).await;
@@ -105,6 +109,6 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         }
         Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),
         Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => Ok(Exit::Ok),
-        Verb::Inbox(_) | Verb::Kb(_) => Ok(Exit::Ok),
+        Verb::Inbox(_) | Verb::Kb(_) | Verb::Move(_) => Ok(Exit::Ok),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use workflow_sdk::{Timestamp, sqlx};
 
 use super::{FlowStoreError, FlowVersion};
-use crate::database::{Database, OpenError, fetch};
+use crate::database::{Database, MissingFile, OpenError, fetch};
 
 const CREATE: &str = include_str!("../../sql/create_flows.sql");
 const INSERT: &str = include_str!("../../sql/insert_flow.sql");
@@ -15,6 +15,7 @@ const FIND_NEWEST: &str = include_str!("../../sql/find_newest_flow.sql");
 const LIST_HEADS: &str = include_str!("../../sql/list_flow_heads.sql");
 const LIST: &str = include_str!("../../sql/list_flows.sql");
 const LIST_VERSIONS: &str = include_str!("../../sql/list_flow_versions.sql");
+const LIST_ALL: &str = include_str!("../../sql/list_all_flow_versions.sql");
 
 /// The versions of each flow, the oldest first.
 type Versions = BTreeMap<String, Vec<FlowVersion>>;
@@ -30,7 +31,9 @@ impl From<OpenError> for FlowStoreError {
     }
 }
 
-type Row = (String, i64, String, String, String, i64, String);
+/// A version as it is stored: name, number, version, digest, body, and when and by whose order it
+/// was deployed.
+pub(super) type Row = (String, i64, String, String, String, i64, String);
 
 fn read((name, number, version, digest, body, created_at, created_by): Row) -> Result<FlowVersion, FlowStoreError> {
     match serde_json::from_str(&body) {
@@ -54,34 +57,62 @@ impl Backend {
         Ok(self)
     }
 
+    /// Opens a database that has the table of flows. Changes nothing.
+    pub(super) async fn find(url: &str) -> Result<Option<Self>, FlowStoreError> {
+        let found = match Self::open(url, MissingFile::Refuse).await {
+            Err(OpenError::Database(error)) if is_missing_file(&error) => return Ok(None),
+            opened => opened?,
+        };
+        Ok(found.has("workflow_flows").await?.then_some(found))
+    }
+
     /// Returns whether the version was inserted. It was not if its number or its name is taken.
     pub(super) async fn insert(&self, new: &FlowVersion) -> Result<bool, FlowStoreError> {
+        if let Self::Memory(versions) = self {
+            let mut versions = lock(versions);
+            let versions = versions.entry(new.name.clone()).or_default();
+            let is_free = versions.iter().all(|old| old.number != new.number && old.version != new.version);
+            if is_free {
+                versions.push(new.clone());
+            }
+            return Ok(is_free);
+        }
         let body = serde_json::to_string(&new.definition).map_err(|error| FlowStoreError::Unreadable {
             name: new.name.clone(),
             version: new.version.clone(),
             reason: error.to_string(),
         })?;
+        let FlowVersion { name, number, version, digest, created_at, created_by, .. } = new.clone();
+        self.insert_row(&(name, number, version, digest, body, created_at.as_micros(), created_by)).await
+    }
+
+    /// Inserts a version as it is stored. See [`Backend::insert`].
+    pub(super) async fn insert_row(&self, row: &Row) -> Result<bool, FlowStoreError> {
+        let (name, number, version, digest, body, created_at, created_by) = row;
         macro_rules! insert {
             ($pool:expr) => {{
-                let insert = sqlx::query(INSERT).bind(&new.name).bind(new.number).bind(&new.version).bind(&new.digest);
-                let insert = insert.bind(&body).bind(new.created_at.as_micros()).bind(&new.created_by);
+                let insert = sqlx::query(INSERT).bind(name).bind(number).bind(version).bind(digest);
+                let insert = insert.bind(body).bind(created_at).bind(created_by);
                 Ok(insert.execute($pool).await?.rows_affected() > 0)
             }};
         }
         match self {
-            Self::Memory(versions) => {
-                let mut versions = lock(versions);
-                let versions = versions.entry(new.name.clone()).or_default();
-                let is_free = versions.iter().all(|old| old.number != new.number && old.version != new.version);
-                if is_free {
-                    versions.push(new.clone());
-                }
-                Ok(is_free)
-            }
+            Self::Memory(_) => Box::pin(self.insert(&read(row.clone())?)).await,
             #[cfg(feature = "sqlite")]
             Self::Sqlite(pool) => insert!(pool),
             #[cfg(feature = "postgres")]
             Self::Postgres(pool) => insert!(pool),
+        }
+    }
+
+    /// Returns all versions as they are stored. Those in memory are not stored.
+    pub(super) async fn rows(&self) -> Result<Vec<Row>, FlowStoreError> {
+        match self {
+            Self::Memory(_) => Ok(Vec::new()),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => Ok(sqlx::query_as(LIST_ALL).fetch_all(pool).await?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => Ok(sqlx::query_as(LIST_ALL).fetch_all(pool).await?),
         }
     }
 
@@ -130,6 +161,11 @@ impl Backend {
         };
         fetch!(self, in_memory, LIST_VERSIONS, LIST_VERSIONS, read, [name])
     }
+}
+
+/// Returns `true` if SQLite could not open the file (`SQLITE_CANTOPEN`).
+fn is_missing_file(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "14")
 }
 
 fn lock(versions: &Mutex<Versions>) -> MutexGuard<'_, Versions> {

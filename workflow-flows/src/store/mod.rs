@@ -1,6 +1,7 @@
 //! Versions of flows.
 
 mod backend;
+mod transfer;
 mod version;
 
 use std::fmt;

@@ -59,6 +59,7 @@ pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
 pub use limit::{LimitHandle, call_waiting_seats};
 pub use open::open;
+pub(crate) use open::open_transferable;
 pub use pool::ApplicationPool;
 pub use queue::QueueHandle;
 use result_watch::ResultWatch;
