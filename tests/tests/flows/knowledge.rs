@@ -48,7 +48,7 @@ pub async fn later_runs_find_what_earlier_ones_wrote(db: Live) {
         let kb = of_tool.clone();
         async move {
             let search = KbSearch::new(args.as_str().unwrap()).map_err(|error| invalid(&error))?;
-            Ok(kb.search(&search.base("support")).await.map_err(|error| invalid(&error))?)
+            kb.search(&search.base("support")).await.map_err(|error| invalid(&error))
         }
     };
     let runtime = FlowRuntime::builder().knowledge_base(kb.clone()).tool("look", look).build();

@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
-use workflow_sdk::operate::{ListAudit, ListRuns, Operate, OperateRuns};
+use workflow_sdk::operate::{ListAudit, ListRuns};
 use workflow_tests::{Database, Live};
 
 use crate::client::{Agent, Program};

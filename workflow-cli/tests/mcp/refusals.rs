@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{ListRuns, Operate, OperateRuns};
+use workflow_sdk::operate::ListRuns;
 use workflow_tests::{Database, Live};
 
 use crate::client::Agent;

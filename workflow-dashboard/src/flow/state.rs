@@ -118,9 +118,9 @@ fn complete<'f, 'r>(step: &'f Step, states: &mut BTreeMap<&'f str, StepState<'r>
     }
     let mut inner = Vec::new();
     step.blocks().into_iter().for_each(|block| ids(block, &mut inner));
-    let shown = inner.iter().filter_map(|id| states.get(id).and_then(|state| state.shown));
+    let mut shown = inner.iter().filter_map(|id| states.get(id).and_then(|state| state.shown));
     let open = shown.clone().find(|(row, _)| is_open(row)).map(|(row, _)| (row, RUNNING));
-    let last = shown.last().map(|(row, _)| (row, DONE));
+    let last = shown.next_back().map(|(row, _)| (row, DONE));
     let own = states.get(step.id.as_str()).and_then(|state| state.shown);
     if let Some(shown) = open.or(own).or(last) {
         states.entry(step.id.as_str()).or_default().shown = Some(shown);

@@ -85,7 +85,7 @@ pub(crate) async fn show(
         Some("data") => Tab::Data,
         Some("graph") => {
             let flow = run_graph::read(operate, &visit, &detail).await?;
-            Tab::Graph(Graph { flow, step: step_of(operate, &timeline, which.step.as_deref()).await })
+            Tab::Graph(Box::new(Graph { flow, step: step_of(operate, &timeline, which.step.as_deref()).await }))
         }
         Some("signals") => Tab::Signals(operate.history(ListHistory::new(id).limit(PANEL_HISTORY)).await?),
         Some("family") => Tab::Family(Box::new(Relatives::read(operate, &detail.summary).await?)),
@@ -153,7 +153,7 @@ pub(super) enum Tab<'a> {
         window: Option<Window>,
     },
     /// The graph of a flow.
-    Graph(Graph<'a>),
+    Graph(Box<Graph<'a>>),
     History(HistoryPage),
     /// The rows among which the messages are.
     Signals(HistoryPage),

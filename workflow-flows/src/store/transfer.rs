@@ -25,7 +25,7 @@ impl FlowStore {
         for row in &rows {
             let (name, _, version, digest, ..) = row;
             let is_new = target.insert_row(row).await?;
-            if !is_new && !target.version(name, version).await?.is_some_and(|found| found.digest == *digest) {
+            if !is_new && target.version(name, version).await?.is_none_or(|found| found.digest != *digest) {
                 return Err(FlowStoreError::VersionTaken { name: name.clone(), version: version.clone() });
             }
         }
@@ -41,7 +41,8 @@ mod tests {
     fn flow(value: u32) -> crate::graph::Flow {
         let source = format!("flow: 1\nname: greet\ndo: [ {{ id: a, set: {{ x: {value} }} }} ]\n");
         let checked = check(&source, &Options::default());
-        checked.flow.unwrap_or_else(|| panic!("{:?}", checked.findings))
+        assert!(checked.flow.is_some(), "{:?}", checked.findings);
+        checked.flow.unwrap()
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //! helper for jq, so it has no harness. `WORKFLOW_CNCF_FEATURES` names another directory of
 //! features.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops when it cannot continue")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops when it cannot continue")]
 
 mod feature;
 mod server;
