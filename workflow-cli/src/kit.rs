@@ -17,7 +17,7 @@ use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
 use crate::target::Target;
-use crate::{Exit, Failure, demo, flows, inbox, knowledge, template, verbs};
+use crate::{Exit, Failure, demo, flows, inbox, knowledge, prune, template, verbs};
 
 type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
 
@@ -135,13 +135,13 @@ impl Kit {
                 let worker = make(client.clone()).await.map_err(refused)?;
                 replay(worker, &client, &run, &output).await
             }),
-            (Some(Verb::Prune(prune)), make) => block_on(interruptible(async {
+            (Some(Verb::Prune(arguments)), make) => block_on(interruptible(async {
                 let client = target.connect().await?;
                 let worker = match make {
                     Some(make) => Some(make(client.clone()).await.map_err(refused)?),
                     None => None,
                 };
-                verbs::prune::run(worker.as_deref(), &client, prune, &output).await
+                prune::run(worker.as_deref(), &client, arguments, &output).await
             })),
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),

@@ -19,6 +19,7 @@ mod inbox;
 mod kit;
 mod knowledge;
 mod output;
+mod prune;
 mod replay;
 mod selection;
 mod server;

@@ -211,8 +211,8 @@ impl Access {
     }
 
     /// Returns the actor of a request whose method does not say whether it changes something: a
-    /// call of MCP is always a POST. Refuses each request of a page of another site. If this interface
-    /// only reads, the actor is a viewer.
+    /// call of MCP is always a POST. Refuses each request of a page of another site. If this
+    /// interface only reads, the actor is a viewer.
     ///
     /// # Errors
     /// [`Refusal::Unknown`], [`Refusal::OtherSite`].

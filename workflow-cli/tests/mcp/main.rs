@@ -166,7 +166,11 @@ async fn a_rejected_approval_fails_its_run_and_a_retry_asks_again() {
     assert_eq!(agent.call("run_status", wait.clone()).await.unwrap()["flow"], "gates", "the tag is the server's");
     let reject = json!({ "run": run, "step": "gate", "approved": false, "note": "too dear" });
     assert_eq!(agent.call("step_ready", reject.clone()).await.unwrap()["outcome"], "decided");
-    let failed = agent.call("run_status", wait).await.unwrap();
+    let mut failed = agent.call("run_status", wait.clone()).await.unwrap();
+    // The answer comes at once as long as the run has not noticed the decision.
+    while failed["ended"] != json!(true) {
+        failed = agent.call("run_status", wait.clone()).await.unwrap();
+    }
     let twice = agent.call("step_ready", reject).await;
     assert!(twice.is_err() || twice.unwrap()["outcome"] == "already_decided");
     assert_eq!((&failed["status"], &failed["ended"]), (&json!("failed"), &json!(true)));

@@ -13,7 +13,7 @@ use crate::model::TraceContext;
 
 pub use event::{Event, RunName, StepName};
 pub use log::LogObserver;
-pub use span::OpenSpan;
+pub use span::{EnteredSpan, OpenSpan};
 
 /// Receives the events of a client and of the workers that use it.
 ///

@@ -1,5 +1,6 @@
 use tracing::Span;
 use tracing::field::{Empty, display};
+pub use tracing::span::EnteredSpan;
 
 use crate::model::{ErrorKind, TraceContext, derived_u64};
 
@@ -107,6 +108,12 @@ impl OpenSpan {
             }
         }
         Self { span, context }
+    }
+
+    /// Enters the span, until the value is dropped.
+    #[must_use]
+    pub fn enter(&self) -> EnteredSpan {
+        self.span.clone().entered()
     }
 
     /// Returns the span.

@@ -13,10 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-use tracing::span::EnteredSpan;
-
 use crate::model::{ErrorKind, Lane, RunId, StepAttempt, StoredError, Timestamp};
-use crate::observe::{Event, OpenSpan, StepName};
+use crate::observe::{EnteredSpan, Event, OpenSpan, StepName};
 use crate::replay::{CallId, CallPoll, ChildCall, Delivered, INITIAL_CALLS, Machine, SignalWait, StepOptions, Wait};
 use crate::schedule::Occurrence;
 use crate::store::OpenTransaction;

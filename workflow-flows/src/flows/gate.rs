@@ -60,7 +60,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ReportedError {
-    /// What failed.
+    /// The failure.
     pub message: String,
     /// The kind of the failure. Default: `failed`.
     #[serde(default = "failed")]
@@ -177,7 +177,8 @@ impl<'k> StepKey<'k> {
         self.visit.is_none_or(|visit| present == Some(visit)).then_some(since)
     }
 
-    /// Returns the last visit and the row of what was rendered at it, before the step began to wait.
+    /// Returns the last visit and the row of the values that were rendered for it, before the step
+    /// began to wait.
     fn prepared<'h>(&self, history: &'h [StepAttempt]) -> Option<(u32, &'h StepAttempt)> {
         let name = prepared_key(self.name);
         let rows = history.iter().filter_map(|row| Some((visit_of(&row.step_key, &name)?, row)));

@@ -19,7 +19,7 @@ pub struct FlowSummary {
     pub digest: String,
     /// Its purpose. Empty if the document says nothing.
     pub description: String,
-    /// What starts runs of it, if it is the newest version: `cron`, `webhook`, `event`.
+    /// The kinds of its triggers: `cron`, `webhook`, `event`. They start the newest version.
     pub triggers: Vec<String>,
     /// When it was deployed.
     pub created_at: Timestamp,

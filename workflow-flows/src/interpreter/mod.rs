@@ -5,7 +5,7 @@
 //! |---|---|
 //! | tool, recipe, handoff, set, jq, fail, items of a loop | `id` |
 //! | a decision: `when`, `if`, `switch`, `branch`, `while`, `until`, the key of a limit | `id?` |
-//! | what a gate shows, the call that hands a step over, the arguments of a child, an event | `id!` |
+//! | what a gate shows, the call that hands over, the arguments of a child, an event | `id!` |
 //! | the answer of an approval | `id` |
 //! | a sleep, an event, a child, an emission | `id/..` |
 //! | `output` of a step without a body of its own | `id=` |

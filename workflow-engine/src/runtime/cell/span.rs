@@ -1,8 +1,7 @@
 //! The spans of bodies.
 
-use tracing::span::EnteredSpan;
-
 use crate::model::{ErrorKind, TraceContext};
+use crate::observe::EnteredSpan;
 use crate::replay::CallId;
 
 use super::{Inner, RunCell, lock};
@@ -27,6 +26,6 @@ impl RunCell {
 impl Inner {
     /// Enters the span of the body of a call.
     pub(super) fn enter_span(&self, call: CallId) -> Option<EnteredSpan> {
-        self.slots[call.index()].span.as_ref().map(|body| body.span().clone().entered())
+        self.slots[call.index()].span.as_ref().map(|body| body.enter())
     }
 }

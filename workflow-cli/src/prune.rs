@@ -12,7 +12,7 @@ use crate::output::{Output, Rows, number};
 use crate::serving::Served;
 use crate::{Exit, Failure};
 
-use super::run_changes::agrees;
+use crate::verbs::run_changes::agrees;
 
 /// The old runs of one workflow.
 #[derive(Debug, Default, Serialize)]
