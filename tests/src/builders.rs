@@ -47,6 +47,7 @@ pub fn new_run() -> NewRun {
         tags: BTreeMap::new(),
         parent: None,
         depth: 0,
+        trace: None,
     }
 }
 

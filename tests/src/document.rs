@@ -78,6 +78,10 @@ fn check(keyword: &str, of: &Value, schema: &Map<String, Value>, value: &Value) 
         "type" if of.is_array() => ensure(each(of).iter().any(|of| is_of(value, of))),
         "type" => ensure(is_of(value, of)),
         "enum" => ensure(each(of).contains(value)),
+        "pattern" => {
+            let pattern = of.as_str().and_then(|pattern| regex::Regex::new(pattern).ok());
+            ensure(pattern.zip(value.as_str()).is_some_and(|(pattern, text)| pattern.is_match(text)))
+        }
         "minimum" => ensure(value.as_f64() >= of.as_f64()),
         "maximum" => ensure(value.as_f64() <= of.as_f64()),
         "allOf" => each(of).iter().try_for_each(|schema| fits(value, schema)),

@@ -68,3 +68,8 @@ pub mod testing {}
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/logging.md")]
 pub mod logging {}
+
+/// Compiles the examples of this page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/traces.md")]
+pub mod traces {}

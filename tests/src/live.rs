@@ -38,6 +38,19 @@ impl Live {
         url(&self.location)
     }
 
+    /// Returns the URL of the data for stores whose tables the search path finds.
+    #[must_use]
+    pub fn url_of_tables(&self) -> String {
+        let url = self.url();
+        match self.schema() {
+            None => url,
+            Some(schema) => {
+                let separator = if url.contains('?') { '&' } else { '?' };
+                format!("{url}{separator}options[search_path]={schema}")
+            }
+        }
+    }
+
     /// Returns the schema of the data, if it has one.
     #[must_use]
     pub fn schema(&self) -> Option<&str> {

@@ -3,6 +3,11 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
 static LOG: Mutex<Log> = Mutex::new(Log { bytes: Vec::new(), forgotten: 0, beginnings: Vec::new() });
 
 struct Log {
@@ -26,11 +31,10 @@ impl LogCapture {
     pub fn start() -> Self {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            tracing_subscriber::fmt()
-                .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-                .with_ansi(false)
-                .with_writer(|| Writer)
-                .init();
+            // The library for MCP logs whole messages.
+            let all = Targets::new().with_default(LevelFilter::TRACE).with_target("rmcp", LevelFilter::OFF);
+            let written = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Writer);
+            tracing_subscriber::registry().with(written.with_filter(all)).init();
         });
         let mut log = log();
         let beginning = log.forgotten + log.bytes.len();

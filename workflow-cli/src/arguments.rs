@@ -10,6 +10,9 @@ mod audit;
 mod bulk;
 mod events;
 mod flows;
+mod inbox;
+mod knowledge;
+mod mcp;
 mod queues;
 mod runs;
 mod schedules;
@@ -19,7 +22,12 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
-pub(crate) use flows::{CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow};
+pub(crate) use flows::{
+    CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow, TestFlows,
+};
+pub(crate) use inbox::{InboxVerb, ListInbox};
+pub(crate) use knowledge::{KbVerb, ListKb, SearchKb};
+pub(crate) use mcp::Mcp;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
 pub(crate) use schedules::SchedulesVerb;
@@ -114,6 +122,12 @@ pub(crate) enum Verb {
     /// Check, format and draw flows: workflows as documents
     #[command(subcommand)]
     Flow(FlowVerb),
+    /// Find and show the documents of the knowledge base that flows write
+    #[command(subcommand)]
+    Kb(KbVerb),
+    /// Read the messages that flows leave for people
+    #[command(subcommand)]
+    Inbox(InboxVerb),
     /// List the workers
     Workers,
     /// List the workflows, their versions and the workers of each
@@ -139,14 +153,25 @@ pub(crate) enum Verb {
     Run(RunWorker),
     /// Serve the interface for operators over HTTP, with health and metrics, without a worker
     Serve(Serve),
+    /// Let an agent check, deploy, start and follow flows, over MCP
+    Mcp(Mcp),
     /// Replay unfinished runs under the code of this program, before a deploy
     Preflight {
         /// Let warnings count, too
         #[arg(long)]
         strict: bool,
     },
+    /// Replay one run under the code of this program: say where it diverges, or that it fits
+    Replay {
+        /// The id of the run, or its beginning or end
+        run: String,
+    },
+    /// Delete the ended runs that are older than the workers keep them, once, now
+    Prune(Prune),
     /// Create the tables in a database, or bring them up to date
     Migrate,
+    /// Move a whole system to another database, as from SQLite to PostgreSQL
+    Move(Move),
     /// Print a script that completes commands in a shell
     Completions {
         /// The shell
@@ -170,6 +195,16 @@ pub(crate) struct Dashboard {
     /// Show everything, and let nothing be changed
     #[arg(long)]
     pub(crate) read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Count what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -213,9 +248,32 @@ pub(crate) struct Serve {
     /// The address
     #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
     pub(crate) http: SocketAddr,
+    /// Serve flows, too: checks, deploys, starts, answers to gates, and webhooks.
+    /// WORKFLOW_GATE_SECRET, of at least 32 bytes, opens the tokens of gates; WORKFLOW_SECRET_HOOK
+    /// is the secret `hook` of webhooks
+    #[arg(long)]
+    pub(crate) flows: bool,
     /// The form of the log on the standard error; RUST_LOG says how much of it
     #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
     pub(crate) log: Log,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Stop all workers first. A move that was interrupted goes on if it is ordered again. Once it \
+                        has begun, the source refuses every change; --undo ends that.")]
+pub(crate) struct Move {
+    /// The database that is moved; --to names the new one
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) from: String,
+    /// Let the source be changed again, after a move that has begun and is not to go on
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Undo a move that has ended, too; the target must not be used from then on
+    #[arg(long, requires = "undo")]
+    pub(crate) yes: bool,
+    /// The most rows that one commit copies
+    #[arg(long, hide = true, default_value_t = 1000, value_name = "ROWS")]
+    pub(crate) most_rows: u32,
 }
 
 /// The author and the reason of a change, for the audit log.

@@ -65,6 +65,16 @@ pub(crate) fn span(duration: Duration) -> String {
     }
 }
 
+/// Returns a duration to the millisecond, as flows write it.
+pub(crate) fn exact(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [(millis / 86_400_000, "d"), (millis / 3_600_000 % 24, "h"), (millis / 60_000 % 60, "m")];
+    let units = units.into_iter().chain([(millis / 1000 % 60, "s"), (millis % 1000, "ms")]);
+    let text: String =
+        units.filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number}{unit}")).collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// Reads a duration in days, hours, minutes, seconds and milliseconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     const HELP: &str = "write a duration as 500ms, 30s, 1h 30m or 2d";
@@ -119,6 +129,9 @@ mod tests {
             (93_600_000, "1 d 2 h"),
         ] {
             assert_eq!(span(Duration::from_millis(millis)), expected);
+        }
+        for (millis, expected) in [(0, "0s"), (1900, "1s900ms"), (93_605_000, "1d2h5s"), (86_400_000, "1d")] {
+            assert_eq!(exact(Duration::from_millis(millis)), expected);
         }
     }
 }

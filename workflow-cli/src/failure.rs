@@ -2,6 +2,7 @@ use std::io;
 
 use workflow_sdk::ConnectError;
 use workflow_sdk::operate::{OperateError, OperateErrorCode, QueryError};
+use workflow_testing::TestError;
 
 use crate::Exit;
 
@@ -55,6 +56,12 @@ impl From<ConnectError> for Failure {
             _ => Exit::Unavailable,
         };
         Self::new(exit, error.to_string())
+    }
+}
+
+impl From<TestError> for Failure {
+    fn from(error: TestError) -> Self {
+        Self::new(Exit::Error, format!("the dry run did not end: {error}"))
     }
 }
 

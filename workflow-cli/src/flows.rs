@@ -1,4 +1,5 @@
-//! `workflow flow`: documents of flows. Only `flow run` needs a database.
+//! `workflow flow`: documents of flows. Only `flow run` without `--dry-run` needs a database;
+//! `versions` has the verbs that are about deployed flows.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,16 +8,19 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
+use workflow_flows::document::{Bounds, Lines, parse};
 use workflow_flows::graph::{Flow, OnTimeout};
-use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, levels, mermaid};
+use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, flow_key, levels, mermaid};
 use workflow_sdk::Workflow;
 
 use crate::arguments::{
     CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartOptions, StartRun, Verb,
 };
+use crate::dry_run::{DryRun, Ended, Row, Stubs, lines, rows};
+use crate::kit::block_on;
 use crate::output::Output;
 use crate::verbs::{order, payload};
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, flow_test};
 
 /// The answer of `flow check` for one document.
 #[derive(Serialize)]
@@ -35,7 +39,12 @@ pub(crate) enum Done {
 /// Runs a verb that needs no database, or turns it into the one that does.
 pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
     let exit = match verb {
-        FlowVerb::Run(arguments) => return start(*arguments, output),
+        // A dry run starts nothing, so it never looks for a deployed flow.
+        FlowVerb::Run(arguments) if arguments.dry_run || !is_deployed(&arguments.file) => {
+            return start(*arguments, output);
+        }
+        FlowVerb::Run(_) | FlowVerb::Deploy(_) | FlowVerb::List(_) => return Ok(Done::Goes(Verb::Flow(verb))),
+        FlowVerb::Test(arguments) => flow_test::run(&arguments, output)?,
         FlowVerb::Check(arguments) => check_files(&arguments, output)?,
         FlowVerb::Fmt(arguments) => format_files(&arguments, output)?,
         FlowVerb::Diagram(arguments) => draw(&arguments, output)?,
@@ -77,15 +86,20 @@ fn check_files(arguments: &CheckFlows, output: &Output) -> Result<Exit, Failure>
             }
         }
     } else {
-        let reports: Vec<Report<'_>> =
-            answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
-        output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))?;
+        report(&answers, output)?;
     }
     Ok(if has_errors { Exit::Error } else { Exit::Ok })
 }
 
+/// Prints what was found in each document, for programs.
+pub(crate) fn report(answers: &[(String, Checked)], output: &Output) -> Result<(), Failure> {
+    let reports: Vec<Report<'_>> =
+        answers.iter().map(|(file, checked)| Report { file: file.clone(), checked }).collect();
+    output.list(&reports, &reports, |report| report.file.clone(), |_| crate::output::Rows::new(&[]))
+}
+
 /// Tells the findings as compilers do: `FILE:LINE:COLUMN: CODE: MESSAGE`.
-fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
+pub(crate) fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
     for finding in &checked.findings {
         let kind = if finding.severity == Severity::Error { "error" } else { "warning" };
         let Finding { line, column, code, message, .. } = finding;
@@ -109,7 +123,7 @@ fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(), Failure> {
 
 /// Checks a document and its input. Returns the start of its run.
 fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
-    let input: Value = serde_json::from_str(payload::read(&arguments.options.input)?.as_str()).map_err(no_json)?;
+    let input = read_input(&arguments.options)?;
     let source = read(&arguments.file)?;
     let name = name_of(&arguments.file);
     let mut checked = check(&source, &options(arguments.dialect, &name));
@@ -122,20 +136,93 @@ fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
         tell(&arguments.file.display().to_string(), &checked, output)?;
         return Ok(Done::Ended(Exit::Error));
     };
-    let mut options = arguments.options;
-    options.tags.push(format!("{FLOW_TAG}={}", flow.name));
-    let deadline = (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout);
-    let start = FlowStart::new(flow).input(input).actor(order::actor(&options.author).unwrap_or_default());
-    let input = serde_json::to_string(&start).map_err(no_json)?;
-    let run = StartRun {
+    if arguments.dry_run {
+        let stubs = arguments.stub.as_deref().map(read_stubs).transpose()?.unwrap_or_default();
+        let actor = order::actor(&arguments.options.author).unwrap_or_default();
+        return dry_run(DryRun { flow, input, actor, stubs, is_strict: false }, output).map(Done::Ended);
+    }
+    let start = FlowStart::new(flow).input(input).actor(order::actor(&arguments.options.author).unwrap_or_default());
+    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run_of(start, arguments.options)?)))))
+}
+
+/// Reads the input of a run.
+pub(crate) fn read_input(options: &StartOptions) -> Result<Value, Failure> {
+    serde_json::from_str(payload::read(&options.input)?.as_str()).map_err(no_json)
+}
+
+/// Returns the start of a run of the workflow that runs flows.
+pub(crate) fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failure> {
+    options.tags.push(format!("{FLOW_TAG}={}", start.name));
+    options.key = options.key.map(|key| flow_key(&start.name, &key));
+    options.input = serde_json::to_string(&start).map_err(no_json)?;
+    let flow = start.definition;
+    Ok(StartRun {
         workflow: <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned(),
-        options: StartOptions { input, ..options },
+        options,
         gate: None,
         version: None,
         priority: None,
-        deadline,
-    };
-    Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run)))))
+        deadline: (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout),
+    })
+}
+
+/// Returns whether this is the name of a deployed flow, and not a document.
+fn is_deployed(file: &Path) -> bool {
+    let is_document =
+        file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
+    !is_standard_input(file) && !is_document && file.components().count() == 1 && !file.exists()
+}
+
+fn read_stubs(file: &Path) -> Result<Stubs, Failure> {
+    serde_json::from_value(read_values(file)?).map_err(|error| {
+        Failure::usage(format!("{}: {error}", file.display()), "a stub is as tools: { http: { result: 1 } }")
+    })
+}
+
+/// Reads a document of values, in YAML or JSON, with the bounds of flows.
+pub(crate) fn read_values(file: &Path) -> Result<Value, Failure> {
+    let source = read(file)?;
+    let parsed = parse(&source, Bounds::default());
+    if let Some(fault) = parsed.faults.first() {
+        let place = Lines::new(&source).place(fault.span.start);
+        let place = format!("{}:{}:{}", file.display(), place.line, place.column);
+        return Err(Failure::new(Exit::Usage, format!("{place}: {}", fault.message)));
+    }
+    Ok(parsed.root.map_or(Value::Null, |root| root.to_json()))
+}
+
+/// Runs a flow with stubs, and prints what each step does.
+fn dry_run(run: DryRun, output: &Output) -> Result<Exit, Failure> {
+    let name = run.flow.name.clone();
+    let ended = block_on(async { Ok(run.run().await?) })?;
+    let report = DryRunReport::new(&name, &ended);
+    output.one(&report, || name.clone(), |_| lines(&ended).join("\n"))?;
+    Ok(if ended.outcome.is_ok() { Exit::Ok } else { Exit::Error })
+}
+
+/// The answer of a dry run, for programs.
+#[derive(Serialize)]
+pub(crate) struct DryRunReport {
+    flow: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The virtual time that passed.
+    took_ms: u64,
+    steps: Vec<Row>,
+}
+
+impl DryRunReport {
+    pub(crate) fn new(flow: &str, ended: &Ended) -> Self {
+        Self {
+            flow: flow.to_owned(),
+            output: ended.outcome.as_ref().ok().cloned(),
+            error: ended.outcome.as_ref().err().map(ToString::to_string),
+            took_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
+            steps: rows(ended),
+        }
+    }
 }
 
 fn no_json(error: serde_json::Error) -> Failure {
@@ -186,11 +273,12 @@ fn level_lines(flow: &Flow) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
+pub(crate) fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
     let dialect = dialect.map(|dialect| match dialect {
         FlowDialect::Native => Dialect::Native,
         FlowDialect::TwoTable => Dialect::TwoTable,
         FlowDialect::Opcode => Dialect::Opcode,
+        FlowDialect::Cncf => Dialect::Cncf,
     });
     // The name of the file is the name of a flow only in dialects that have no place for one.
     Options {
@@ -201,7 +289,7 @@ fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
 }
 
 /// Returns the name of a file without what follows its first dot.
-fn name_of(file: &Path) -> String {
+pub(crate) fn name_of(file: &Path) -> String {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.split('.').next().unwrap_or_default().to_owned()
 }
@@ -210,7 +298,7 @@ fn is_standard_input(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read(file: &Path) -> Result<String, Failure> {
     let bytes = if is_standard_input(file) {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map(|_| bytes)

@@ -11,11 +11,13 @@ use workflow_sdk::{BoxError, Client, Connect};
 use workflow_worker::Worker;
 
 use crate::arguments::{Arguments, RunWorker, Serve, Verb};
+use crate::environment::with_environment;
 use crate::output::Output;
+use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
 use crate::target::Target;
-use crate::{Exit, Failure, demo, flows, template, verbs};
+use crate::{Exit, Failure, demo, flows, inbox, knowledge, prune, template, verbs};
 
 type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
 
@@ -31,8 +33,8 @@ pub struct Kit {
 }
 
 /// Begins a program of this name that has all verbs of the command line. With [`Kit::worker`], it
-/// also has the verbs that need the application's code: `run`, which is the default, and
-/// `preflight`.
+/// also has the verbs that need the application's code: `run`, which is the default, `preflight`
+/// and `replay`.
 ///
 /// ```no_run
 /// // no_run: it reads the arguments of the process.
@@ -77,8 +79,8 @@ impl Kit {
         self
     }
 
-    /// Sets the function that makes the worker. `run` and `preflight` call it with a connected
-    /// client; the other verbs do not call it.
+    /// Sets the function that makes the worker. `run`, `preflight` and `replay` call it with a
+    /// connected client; the other verbs do not call it.
     ///
     /// # Errors
     /// An error of the function is shown, and the program exits with code 1.
@@ -128,6 +130,19 @@ impl Kit {
                 let client = target.connect().await?;
                 preflight(make(client).await.map_err(refused)?, strict, &output).await
             }),
+            (Some(Verb::Replay { run }), Some(make)) => block_on(async {
+                let client = target.connect().await?;
+                let worker = make(client.clone()).await.map_err(refused)?;
+                replay(worker, &client, &run, &output).await
+            }),
+            (Some(Verb::Prune(arguments)), make) => block_on(interruptible(async {
+                let client = target.connect().await?;
+                let worker = match make {
+                    Some(make) => Some(make(client.clone()).await.map_err(refused)?),
+                    None => None,
+                };
+                prune::run(worker.as_deref(), &client, arguments, &output).await
+            })),
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),
@@ -135,7 +150,9 @@ impl Kit {
                 flows::Done::Ended(exit) => Ok(exit),
                 flows::Done::Goes(verb) => block_on(interruptible(verbs::run(target, verb, command, &output))),
             }),
-            (Some(Verb::Run(_) | Verb::Preflight { .. }), None) => Err(Failure::usage(
+            (Some(Verb::Kb(verb)), _) => block_on(interruptible(knowledge::run(target, verb, &output))),
+            (Some(Verb::Inbox(verb)), _) => block_on(interruptible(inbox::run(target, verb, &output))),
+            (Some(Verb::Run(_) | Verb::Preflight { .. } | Verb::Replay { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
                 "workflow_cli::kit puts the verbs of the command line into your own program",
             )),
@@ -173,7 +190,7 @@ fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, 
         let client = open(target, run.no_migrate).await?;
         let worker = make(client.clone()).await.map_err(refused)?;
         tracing::info!(address = %port.address(), "listening for HTTP");
-        let server = port.serve(client, readiness, recorder);
+        let server = port.serve(client, None, readiness, recorder);
         let done = serve(worker, run.concurrency).await;
         server.stop().await;
         done
@@ -186,7 +203,12 @@ fn serve_only(target: Target, serve: Serve) -> Result<Exit, Failure> {
     multi_thread(async {
         let (port, recorder) = (Port::bind(serve.http).await?, install_recorder());
         let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
-        serve_interface(target.connect().await?, port, recorder).await
+        let (client, flows) = match serve.flows {
+            true => target.flows().await.map(|(client, flows)| (client, Some(flows)))?,
+            false => (target.connect().await?, None),
+        };
+        let flows = flows.map(with_environment).transpose()?;
+        serve_interface(client, flows, port, recorder).await
     })
 }
 
@@ -201,7 +223,7 @@ fn multi_thread(command: impl Future<Output = Result<Exit, Failure>>) -> Result<
 }
 
 /// Runs a command on this thread.
-fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(cannot_begin)?.block_on(command)
 }

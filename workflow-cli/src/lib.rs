@@ -8,17 +8,26 @@
 mod arguments;
 mod clock;
 mod demo;
+mod difference;
+mod dry_run;
+mod environment;
 mod exit;
 mod failure;
+mod flow_test;
 mod flows;
+mod inbox;
 mod kit;
+mod knowledge;
 mod output;
+mod prune;
+mod replay;
 mod selection;
 mod server;
 mod serving;
 mod target;
 mod template;
 mod verbs;
+mod versions;
 
 pub use exit::Exit;
 use failure::Failure;

@@ -45,6 +45,12 @@ pub(crate) fn number(value: impl ToString) -> Cell {
     Cell::new(value.to_string()).set_alignment(CellAlignment::Right)
 }
 
+/// Returns a text that flows have written as one line without control characters, with which it
+/// could change what a terminal shows.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 impl Output {
     pub(crate) fn new(global: &Global) -> Self {
         let is_terminal = io::stdout().is_terminal();

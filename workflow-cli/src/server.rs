@@ -15,7 +15,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use workflow_http::{Access, Actor, Streams, router};
+use workflow_flows::Flows;
+use workflow_http::{Access, Actor, Streams, router, router_with_flows};
 use workflow_sdk::metrics::{DatabaseGauges, METRICS, MetricKind};
 use workflow_sdk::operate::Operate;
 use workflow_sdk::{Client, Event, Observer};
@@ -23,7 +24,7 @@ use workflow_sdk::{Client, Event, Observer};
 use crate::{Exit, Failure};
 
 /// The variable of the environment that holds the token of the interface.
-const TOKEN: &str = "WORKFLOW_HTTP_TOKEN";
+pub(crate) const TOKEN: &str = "WORKFLOW_HTTP_TOKEN";
 
 /// How often the recorder merges the values of its histograms, so that they take no memory while
 /// nothing scrapes them.
@@ -92,7 +93,13 @@ impl Port {
     }
 
     /// Begins to answer, until [`Server::stop`].
-    pub(crate) fn serve(self, client: Client, readiness: Readiness, recorder: Option<PrometheusHandle>) -> Server {
+    pub(crate) fn serve(
+        self,
+        client: Client,
+        flows: Option<Flows>,
+        readiness: Readiness,
+        recorder: Option<PrometheusHandle>,
+    ) -> Server {
         let mut tasks = JoinSet::new();
         if let Some(recorder) = recorder.clone() {
             tasks.spawn(keep_small(recorder));
@@ -100,7 +107,12 @@ impl Port {
         let gauges = recorder.map(|recorder| (DatabaseGauges::new(client.clone()), recorder));
         let shared = Shared { operate: Arc::new(client.clone()), readiness, gauges };
         let streams = Streams::default();
-        let app = app(shared, router(client, access().streams(streams.clone())));
+        let access = access().streams(streams.clone());
+        let interface = match flows {
+            Some(flows) => router_with_flows(client, access, flows),
+            None => router(client, access),
+        };
+        let app = app(shared, interface);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = axum::serve(self.listener, app.into_make_service_with_connect_info::<SocketAddr>());
         let server = tokio::spawn(async move {

@@ -7,8 +7,9 @@ use futures::future::LocalBoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
-use workflow_sdk::Client;
-use workflow_worker::{PreflightReport, Worker, WorkerError};
+use workflow_flows::Flows;
+use workflow_sdk::{Client, Replayed, RunId};
+use workflow_worker::{PreflightReport, PruneError, Pruned, ReplayRunError, Worker, WorkerError};
 
 use crate::arguments::Log;
 use crate::output::Output;
@@ -20,6 +21,8 @@ pub(crate) trait Served {
     fn with_concurrency(self: Box<Self>, runs: u32) -> Box<dyn Served>;
     fn run(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>>;
     fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>>;
+    fn replay(&self, run: RunId) -> LocalBoxFuture<'_, Result<Replayed, ReplayRunError>>;
+    fn prune(&self, counts_only: bool) -> LocalBoxFuture<'_, Result<Pruned, PruneError>>;
 }
 
 impl<S: Send + Sync + 'static> Served for Worker<S> {
@@ -33,6 +36,14 @@ impl<S: Send + Sync + 'static> Served for Worker<S> {
 
     fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>> {
         Worker::preflight(self).boxed_local()
+    }
+
+    fn replay(&self, run: RunId) -> LocalBoxFuture<'_, Result<Replayed, ReplayRunError>> {
+        Worker::replay(self, run).boxed_local()
+    }
+
+    fn prune(&self, counts_only: bool) -> LocalBoxFuture<'_, Result<Pruned, PruneError>> {
+        Worker::prune(self, counts_only).boxed_local()
     }
 }
 
@@ -48,6 +59,7 @@ pub(crate) async fn serve(mut worker: Box<dyn Served>, concurrency: Option<u32>)
 /// Answers requests until SIGTERM or SIGINT.
 pub(crate) async fn serve_interface(
     client: Client,
+    flows: Option<Flows>,
     port: Port,
     recorder: Option<PrometheusHandle>,
 ) -> Result<Exit, Failure> {
@@ -55,7 +67,7 @@ pub(crate) async fn serve_interface(
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     tracing::info!(address = %port.address(), "listening for HTTP");
-    let server = port.serve(client, Readiness::always(), recorder);
+    let server = port.serve(client, flows, Readiness::always(), recorder);
     tokio::select! {
         biased;
         _ = terminate.recv() => {}

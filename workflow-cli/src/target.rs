@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use workflow_flows::{FlowStore, Flows};
 use workflow_remote::Remote;
-use workflow_sdk::operate::Operate;
+use workflow_sdk::operate::{Operate, OperateError};
 use workflow_sdk::{Client, Connect, Observer};
 
 use crate::Failure;
@@ -17,6 +18,11 @@ fn url(global: &Global) -> Result<String, Failure> {
             "add --to FILE or --to postgres://USER@HOST/DATABASE, or set WORKFLOW_DATABASE_URL",
         ));
     };
+    database_url(to)
+}
+
+/// Returns the URL of a database that is named by its URL or its file.
+pub(crate) fn database_url(to: &str) -> Result<String, Failure> {
     if is_server(to) {
         let help = "name the database itself: a file or postgres://USER@HOST/DATABASE";
         return Err(Failure::usage("this verb works on a database, and cannot ask a server", help));
@@ -40,6 +46,21 @@ impl Target {
         Self { global, options }
     }
 
+    /// Returns the URL of the database that is named.
+    pub(crate) fn url(&self) -> Result<String, Failure> {
+        url(&self.global)
+    }
+
+    /// Returns the PostgreSQL schema of the tables.
+    pub(crate) fn schema(&self) -> &str {
+        &self.global.schema
+    }
+
+    /// Returns how long the database may take to answer.
+    pub(crate) fn timeout(&self) -> std::time::Duration {
+        self.global.timeout
+    }
+
     /// Returns the server that is named, or `None` if it is a database.
     pub(crate) fn server(&self) -> Result<Option<Remote>, Failure> {
         let Some(url) = self.global.to.as_deref().filter(|to| is_server(to)) else { return Ok(None) };
@@ -58,6 +79,15 @@ impl Target {
         }
         let client = self.connect().await?;
         Ok((Box::new(client.clone()), Some(client)))
+    }
+
+    /// Connects, and opens the deployed flows of the database: by its URL, as the program of the
+    /// application does.
+    pub(crate) async fn flows(self) -> Result<(Client, Flows), Failure> {
+        let url = url(&self.global)?;
+        let client = self.connect().await?;
+        let store = FlowStore::connect(&url).await.map_err(OperateError::from)?;
+        Ok((client.clone(), Flows::new(client, store)))
     }
 
     /// Adds an observer to the client.

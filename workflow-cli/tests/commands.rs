@@ -307,6 +307,11 @@ fn change_the_rest(shell: &Shell) {
     shell.check(&["doctor", "--json"], 0, "\"level\": \"warn\"", "");
     shell.check(&["run"], 2, "", "has no worker");
     shell.check(&["preflight"], 2, "", "workflow_cli::kit");
+    shell.check(&["replay", "019a"], 2, "", "workflow_cli::kit");
+    match shell.token {
+        None => shell.check(&["prune", "--dry-run"], 1, "", "no retention is declared"),
+        Some(_) => shell.check(&["prune", "--dry-run"], 2, "", "cannot ask a server"),
+    };
     shell.check(&["workers"], 0, "live", "");
     shell.check(&["workflows"], 0, "doubled", "");
     shell.check(&["counts"], 0, "failed", "");

@@ -138,3 +138,214 @@ fn run_starts_what_is_valid_and_nothing_else() {
     let shown = shown.to_string();
     assert!(shown.contains("\"workflow\":\"flow\"") && shown.contains("\"flow\":\"hello\""), "{shown}");
 }
+
+/// The fences of a language on the page about trying flows.
+fn fences(language: &str) -> Vec<String> {
+    let page = include_str!("../../docs/guide/flows-testing.md");
+    let begin = format!("```{language}\n");
+    let fences = page.split(&begin).skip(1).filter_map(|rest| rest.split("```").next());
+    fences.map(str::to_owned).collect()
+}
+
+/// A directory with the flow, the stubs and the cases of the guide.
+fn guide() -> Place {
+    let place = Place::new();
+    for (name, text) in ["order.yaml", "stubs.yaml", "order.test.yaml"].into_iter().zip(fences("yaml")) {
+        fs::write(place.0.path().join(name), text).unwrap();
+    }
+    place
+}
+
+const DEAR: &str = r#"{"id": "o-1", "cents": 150000}"#;
+
+#[test]
+fn the_guide_shows_what_dry_runs_print() {
+    let (place, shown) = (guide(), fences("text"));
+    let (code, text) = place.says(&["run", "order.yaml", "--dry-run", "--input", DEAR]);
+    assert_eq!((code, text.as_str()), (0, shown[0].as_str()), "{text}");
+    let (code, text) = place.says(&["test", "order.yaml"]);
+    assert_eq!((code, text.as_str()), (0, shown[1].as_str()), "{text}");
+    let cases = fs::read_to_string(place.0.path().join("order.test.yaml")).unwrap();
+    let cases = cases.replace("output: { parcel: p-1 }", "output: { parcel: p-2 }").replace("took: 8h", "took: 9h");
+    fs::write(place.0.path().join("order.test.yaml"), cases).unwrap();
+    let (code, text) = place.says(&["test", "order.test.yaml"]);
+    assert_eq!((code, text.as_str()), (1, shown[2].as_str()), "{text}");
+}
+
+#[test]
+fn stubs_answer_a_dry_run() {
+    let place = guide();
+    let arguments = ["run", "order.yaml", "--dry-run", "--stub", "stubs.yaml", "--json", "--input", DEAR];
+    let (code, text) = place.says(&arguments);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &answer["output"]), (0, &serde_json::json!({ "parcel": "p-1" })), "{text}");
+    let steps = answer["steps"].as_array().unwrap();
+    let charges: Vec<&Value> = steps.iter().filter(|step| step["step"] == "charge").collect();
+    assert_eq!(charges.len(), 2, "{text}");
+    assert_eq!((&charges[0]["calls"][0]["error"], &charges[0]["at_ms"]), (&"the bank is closed".into(), &0.into()));
+    assert_eq!((&charges[1]["result"]["id"], &charges[1]["at_ms"]), (&"c-7".into(), &30_000.into()));
+    let hours = 3 * 3_600_000 + 30_000;
+    assert_eq!(answer["took_ms"], hours);
+
+    fs::write(place.0.path().join("stubs.yaml"), "steps: { gate: { never: true } }\n").unwrap();
+    let (code, text) = place.says(&arguments);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(code, 1);
+    assert!(answer["error"].as_str().unwrap().contains("F230"), "{text}");
+    assert_eq!(answer["took_ms"], 8 * 3_600_000);
+}
+
+/// jq, models, other runs, knowledge and messages have stubs, too.
+#[test]
+fn everything_that_a_flow_calls_has_a_stub() {
+    let place = Place::new();
+    let flow = r#"
+flow: 1
+name: all
+do:
+  - { id: many, jq: "[range(3)]" }
+  - id: judge
+    recipe: { prompt: "{{steps.many[1]}}?", output: { type: object, properties: { ok: { type: boolean } } } }
+  - { id: sub, flow: refund, args: { id: 1 } }
+  - { id: learn, kb: { base: support, title: T, text: "{{steps.sub.note}}" } }
+  - { id: tell, handoff: { to: ops, text: hi } }
+  - { id: pick, decision: { prompt: which, options: { a: x, b: y } } }
+  - { id: paid, wait: { event: paid, key: k }, timeout: 1h }
+  - { id: pay, tool: pay, args: { token: "{{secrets.bank}}", total: "{{steps.paid.total}}" } }
+output: { ok: "{{steps.judge.ok}}", pick: "{{steps.pick.choice}}" }
+"#;
+    fs::write(place.0.path().join("all.yaml"), flow).unwrap();
+    let (code, text) = place.says(&["run", "all.yaml", "--dry-run"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("output: {\"ok\":true,\"pick\":\"a\"}"), "{text}");
+    for part in ["flow refund {\"id\":1}", "kb support", "channel {", "[secret bank]", "steps.paid.total", "1?"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn broken_stubs_and_cases_are_refused_with_their_place() {
+    let place = Place::new();
+    let path = place.0.path().to_owned();
+    fs::write(path.join("plain.yaml"), "flow: 1\nname: plain\ndo: [ { id: a, tool: log, args: {} } ]\n").unwrap();
+    let errors = |arguments: &[&str]| {
+        let output = place.run(arguments);
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    fs::write(path.join("stub.yaml"), "tool: {}\n").unwrap();
+    let (code, text) = errors(&["run", "plain.yaml", "--dry-run", "--stub", "stub.yaml"]);
+    assert!(code == 2 && text.contains("unknown field `tool`"), "{code}: {text}");
+    fs::write(path.join("stub.yaml"), "tools: { a: [\n").unwrap();
+    let (code, text) = errors(&["run", "plain.yaml", "--dry-run", "--stub", "stub.yaml"]);
+    assert!(code == 2 && text.contains("stub.yaml:"), "{code}: {text}");
+    assert_eq!(errors(&["run", "plain.yaml", "--stub", "stub.yaml"]).0, 2, "stubs are for dry runs");
+    assert_eq!(errors(&["test", "plain.yaml"]).0, 2, "it has no cases");
+    for (cases, part) in [
+        ("cases: {}\n", "no list \"cases\""),
+        ("cases: [ { name: a } ]\n", "case 1 \"a\": missing field `expect`"),
+        ("cases: [ { name: a, expect: { outputs: 1 } } ]\n", "unknown field `outputs`"),
+        ("cases: [ { name: a, expect: {} }, { name: a, expect: {} } ]\n", "stands twice"),
+        ("cases: [ { name: a, expect: { took: soon } } ]\n", "took"),
+        ("document: none.yaml\ncases: []\n", "none.yaml"),
+    ] {
+        fs::write(path.join("plain.test.yaml"), cases).unwrap();
+        let (code, text) = errors(&["test", "plain.yaml"]);
+        assert!(code == 2 && text.contains(part), "{cases}: {code}: {text}");
+    }
+    let cases = "
+cases:
+  - { name: no stub, expect: { output: null } }
+  - { name: stub, stubs: { tools: { log: { result: 1 } } }, expect: { output: 1, calls: [] } }
+";
+    fs::write(path.join("plain.test.yaml"), cases).unwrap();
+    let (code, text) = place.says(&["test", "plain.yaml"]);
+    assert!(code == 1 && text.contains("no stub answers \"log\" here"), "{text}");
+    assert!(text.contains("calls[0]: not expected: \"log\" in \"a\""), "{text}");
+    let (code, text) = place.says(&["test", "plain.yaml", "--only", "no", "--json"]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, answer.as_array().unwrap().len(), &answer[0]["passed"]), (1, 1, &false.into()), "{text}");
+}
+
+/// A document of the Serverless Workflow language, with an event that a stub gives.
+#[test]
+fn a_serverless_workflow_runs_dry() {
+    let place = Place::new();
+    let flow = "
+document: { dsl: '1.0.3', namespace: shop, name: paid, version: '1.0.0' }
+do:
+  - paid:
+      listen: { to: { any: [ { with: { type: com.shop.paid, source: bank } }, { with: { type: com.shop.free } } ] } }
+  - told:
+      call: mail
+      with: { to: '${ .[0].by }' }
+";
+    fs::write(place.0.path().join("paid.yaml"), flow).unwrap();
+    let stubs = "
+tools: { mail: { result: sent } }
+steps:
+  paid-0: { result: { specversion: '1.0', source: bank, data: { by: ann } }, after: 5m }
+  paid-1: { never: true }
+";
+    fs::write(place.0.path().join("stubs.yaml"), stubs).unwrap();
+    let (code, text) = place.says(&["check", "paid.yaml"]);
+    assert!(code == 0 && text.contains("is valid (cncf,"), "{text}");
+    let (code, text) = place.says(&["run", "paid.yaml", "--dry-run", "--stub", "stubs.yaml"]);
+    assert!(code == 0 && text.contains("output: \"sent\""), "{text}");
+    assert!(text.contains("mail {\"to\":\"ann\"}") && text.contains("virtual time: 5m"), "{text}");
+}
+
+/// Documents are deployed whole or not at all, and started by the name of their flow.
+#[test]
+fn deploy_checks_first_and_run_starts_by_name() {
+    let place = Place::new();
+    let workflow = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
+        command.args(arguments).args(["--to", "runs.db", "--utc"]).current_dir(place.0.path());
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let json = |arguments: &[&str]| -> Value {
+        let (_, text) = workflow(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml"]);
+    assert_eq!(code, 9, "the database is not there: {text}");
+    assert_eq!(workflow(&["migrate"]).0, 0);
+
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml", "bad.yaml"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("bad.yaml:6:5: error F010") && text.contains("bad.yaml:8:"), "all findings: {text}");
+    assert_eq!(json(&["flow", "deploy", "bad.yaml"])[0]["findings"][0]["code"], "F010");
+    assert_eq!(workflow(&["flow", "deploy", "good.yaml", "good.yaml"]).0, 2, "one name twice");
+    assert_eq!(workflow(&["flow", "deploy", "good.yaml", "--name", "other"]).0, 2);
+    assert_eq!(workflow(&["flow", "deploy", "good.yaml", "--version", "a b"]).0, 2);
+    assert_eq!(workflow(&["flow", "deploy", "missing.yaml"]).0, 2);
+    assert_eq!(json(&["flow", "list"]), serde_json::json!([]), "nothing was deployed");
+
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml", "--actor", "ann"]);
+    assert!(code == 0 && text.contains("hello") && text.contains("deployed"), "{text}");
+    assert_eq!(json(&["flow", "deploy", "good.yaml"])[0]["is_new"], false, "an equal digest is no new version");
+    let second = GOOD.replace("name: hello", "name: hello\ndescription: Greets.");
+    fs::write(place.0.path().join("second.yaml"), second).unwrap();
+    assert_eq!(json(&["flow", "deploy", "second.yaml", "--version", "2.0"])[0]["version"], "2.0");
+    let (code, text) = workflow(&["flow", "deploy", "good.yaml", "--version", "2.0"]);
+    assert!(code == 1 && text.contains("F310"), "{text}");
+    let listed = json(&["flow", "list"]);
+    assert_eq!((&listed[0]["version"], &listed[0]["description"]), (&"2.0".into(), &"Greets.".into()));
+    let versions = json(&["flow", "list", "hello"]);
+    assert_eq!((&versions[1]["version"], &versions[1]["created_by"]), (&"1".into(), &"ann".into()));
+    assert_eq!(workflow(&["flow", "list", "none"]).0, 4);
+
+    let (code, text) = workflow(&["flow", "run", "none"]);
+    assert!(code == 4 && text.contains("no file \"none\""), "{text}");
+    assert_eq!(workflow(&["flow", "run", "hello", "--version", "9"]).0, 4);
+    let arguments = ["flow", "run", "hello", "--version", "1", "--key", "o-1", "--actor", "bob", "-o", "ids"];
+    let (code, run) = workflow(&arguments);
+    assert_eq!(code, 0, "{run}");
+    assert_eq!(workflow(&arguments).1, run, "the key is taken");
+    let shown = json(&["runs", "show", run.trim()]).to_string();
+    for part in ["\"key\":\"hello/o-1\"", "\"flow\":\"hello\"", "\"actor\":\"bob\"", "\"version\":\"1\""] {
+        assert!(shown.contains(part) || shown.contains(&part.replace('"', "\\\"")), "{part}: {shown}");
+    }
+}

@@ -73,6 +73,21 @@ fn one_program_works_and_operates() {
     let id = says(&directory, &["runs", "list", "--limit", "1", "-o", "ids"]);
     assert!(says(&directory, &["runs", "show", &id]).contains("ship"));
     assert!(says(&directory, &["preflight"]).contains('0'), "no run is unfinished");
+    let fits = says(&directory, &["replay", &id]);
+    assert_eq!(fits, format!("run {id} fits this code: it ends with an output"));
+    let json: serde_json::Value = serde_json::from_str(&says(&directory, &["replay", &id, "--json"])).unwrap();
+    assert_eq!((&json["fits"], &json["outcome"]), (&true.into(), &"succeeds".into()), "{json}");
+    // No worker lives, but the program declares how long runs stay.
+    let counted: serde_json::Value =
+        serde_json::from_str(&says(&directory, &["prune", "--dry-run", "--json"])).unwrap();
+    assert_eq!(counted, serde_json::json!({ "items": [], "deleted": 0, "kept": 0 }));
+    let other = says(&directory, &["runs", "start", "nothing", "--input", "1", "-o", "ids"]);
+    let refusals = [(&other[..], 1, "not registered"), ("00000000-0000-7000-8000-000000000000", 4, "no run")];
+    for (run_id, code, says) in refusals {
+        let refused = run(&directory, &["replay", run_id]);
+        assert_eq!(refused.status.code(), Some(code), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(says), "{refused:?}");
+    }
     assert!(says(&directory, &["--help"]).contains("Usage: orders"));
 }
 

@@ -243,7 +243,9 @@ function pick(step) {
 
 function open() {
   const picked = main.querySelector(".picked");
-  (picked?.matches("a") ? picked : picked?.querySelector("a[href]"))?.click();
+  // A link in a drawing has no method `click`.
+  const link = picked?.matches("a") ? picked : picked?.querySelector("a[href]");
+  if (link) location.assign(link.getAttribute("href"));
 }
 
 function showActions() {

@@ -46,8 +46,14 @@ export async function findFaults(page) {
   return grave.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 140)} ${node.any[0]?.message ?? ""}`));
 }
 
-/** The pages, by the name of their pictures. `run` is the one whose worker died. */
-export const pagesOf = (run) => ({
+/** Returns the id of the run of the flow. */
+export async function flowOf(address) {
+  const list = await (await fetch(`${address}/runs?q=tag.flow:triage`)).text();
+  return list.match(/data-row="([0-9a-f-]{36})"/)[1];
+}
+
+/** The pages, by the name of their pictures. `run` is the one whose worker died, `flow` that of the flow. */
+export const pagesOf = (run, flow) => ({
   overview: "",
   runs: "/runs",
   run: `/runs/${run}?step=charge`,
@@ -56,6 +62,7 @@ export const pagesOf = (run) => ({
   signals: `/runs/${run}?tab=signals`,
   family: `/runs/${run}?tab=family`,
   data: `/runs/${run}?tab=data`,
+  graph: `/runs/${flow}?tab=graph&step=each_part%2F1%2Flook`,
   words: "/words?q=sta",
   preview: "/bulk/new?q=status:failed&all=1&action=retry_run",
   approvals: "/approvals",

@@ -1,13 +1,13 @@
 // Stories of the dashboard in a browser, with and without its script, light and dark, wide and
 // narrow. `node stories.mjs ADDRESS RUN` expects the server of the example `showcase`.
 import assert from "node:assert/strict";
-import { browser, checkWidth, findFaults, inPage, pagesOf, until } from "./page.mjs";
+import { browser, checkWidth, findFaults, flowOf, inPage, pagesOf, until } from "./page.mjs";
 
 const [, , address, run] = process.argv;
 const open = (page, path) => page.goto(`${address}${path}`);
 
 // Every page in every form: no error, no sideways scrolling, nothing that axe-core calls serious.
-const pages = pagesOf(run);
+const pages = pagesOf(run, await flowOf(address));
 const faults = [];
 for (const [name, path] of Object.entries(pages)) {
   await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
@@ -71,6 +71,45 @@ for (const javaScriptEnabled of [true, false]) {
   });
   console.log(`search, timeline, approval, start and cancel: ${word}`);
 }
+
+// The graph of a flow shows what ran, and leads to the panel of each step.
+for (const javaScriptEnabled of [true, false]) {
+  await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
+    await open(page, "/runs?q=tag.flow:triage");
+    await page.locator("a.name", { hasText: "triage" }).click();
+    await page.locator("h2", { hasText: "triage" }).waitFor();
+    await page.locator("nav.tabs a", { hasText: "Graph" }).click();
+    await page.locator('svg.flow a.ok[aria-label^="wake: desk"]').waitFor();
+    assert.equal(await page.locator('svg.flow a[aria-label^="note:"]').count(), 0, "the other way was not taken");
+    assert.ok(await page.locator("svg.flow .reason.taken", { hasText: "then" }).count(), "the way that was");
+    await page.locator('svg.flow a[aria-label^="look:"]').click();
+    await page.locator("#panel", { hasText: "label" }).waitFor();
+    await page.locator('a[aria-label="The time before"]').click();
+    await page.locator("#panel", { hasText: "photo" }).waitFor();
+  });
+}
+console.log("the graph of a flow, with the script and without");
+
+// A failure leads to the runs with its message; a run that is done again, and its copy, name each other.
+for (const javaScriptEnabled of [true, false]) {
+  await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
+    await open(page, "/failures");
+    await page.locator("tr", { hasText: "CardDeclined" }).getByText("Runs", { exact: true }).click();
+    await page.waitForURL(/error(:|%3A)/);
+    assert.ok(await page.locator("tr[data-row]", { hasText: "CardDeclined" }).count(), "runs with the message");
+    assert.equal(await page.locator("tr[data-row]", { hasText: "UnknownColumn" }).count(), 0, "no others");
+
+    await open(page, `/runs/${run}?step=mail`);
+    await page.locator("#panel summary", { hasText: "Run again from here" }).click();
+    await page.locator("#panel details[open] button", { hasText: "Run again from here" }).click();
+    await page.waitForURL((url) => /\/runs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(run));
+    const copy = page.url().split("/").pop();
+    await page.locator(`.facts a[href$="${run}"]`).click();
+    await page.locator("nav.tabs a", { hasText: "Family" }).click();
+    await page.locator(`#family tr:has(a[href$="${copy}"])`, { hasText: "from mail" }).waitFor();
+  });
+}
+console.log("failures by message, and copies by name, with the script and without");
 
 // With the script: rows change where they stand, new ones are counted, and keys work.
 await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {

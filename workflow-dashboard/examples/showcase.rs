@@ -8,9 +8,12 @@ use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use workflow_dashboard::{Access, router};
 use workflow_engine::model::{Lane, RunStatistics, StatisticsRow, StatisticsSpan};
 use workflow_engine::store::{StatisticsWrite, Write};
+use workflow_flows::check::{Options, check};
+use workflow_flows::{FlowClient, FlowRuntime, FlowStore, ToolCall, flow};
 use workflow_sdk::operate::{Action, Order};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{BoxError, Client, QueueLimits, RunId, Schedule, Timestamp};
@@ -97,8 +100,19 @@ async fn deliver(ctx: &Ctx, order: u64) -> Result<bool> {
     ok(decision.is_some_and(|decision| decision.approved))
 }
 
-fn worker(client: Client) -> Worker<()> {
-    Worker::new(client, ())
+/// Returns the tools of the flow.
+fn tools() -> FlowRuntime {
+    let desk = |args: Value, _: ToolCall| async move {
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        Ok(json!({ "done": args["what"] }))
+    };
+    let classify = |_: Value, _: ToolCall| async { Ok(json!({ "level": 3, "language": "en" })) };
+    FlowRuntime::builder().tool("desk", desk).tool("classify", classify).build()
+}
+
+fn worker(client: Client) -> Worker<FlowRuntime> {
+    Worker::new(client, tools())
+        .register(flow)
         .register(checkout)
         .register(ship_parcel)
         .register(deliver)
@@ -198,6 +212,11 @@ async fn start_runs(client: &Client) -> Result<(), BoxError> {
     for order in [20_917, 20_921, 20_922, 20_924] {
         client.start(checkout, order).key(format!("order-{order}")).await?;
     }
+    let triage = check(include_str!("triage.yaml"), &Options::default()).flow.ok_or("the flow is not valid")?;
+    let flows = FlowStore::in_memory();
+    flows.deploy(&triage, "ada", Some("3")).await?;
+    let ticket = json!({ "text": "Where is my parcel?", "parts": ["invoice", "photo", "label"] });
+    client.start_flow(&flows, "triage", ticket).await?.key("ticket-512").await?;
     client.start(refund, 81_400).key("order-20714").await?;
     client.start(refund, 64_000).key("order-20715").await?;
     client.start(import_csv, 771).key("upload-771").await?;

@@ -9,7 +9,7 @@ use crate::facets::{tag, word};
 const MOST: usize = 14;
 
 /// Each name of the grammar with its meaning and an example.
-pub(crate) const NAMES: [(&str, &str, &str); 13] = [
+pub(crate) const NAMES: [(&str, &str, &str); 14] = [
     ("status", "where the run is in its life", "status:failed"),
     ("workflow", "the name of the workflow", "workflow:check*"),
     ("queue", "the name of the queue", "queue:mail"),
@@ -23,6 +23,7 @@ pub(crate) const NAMES: [(&str, &str, &str); 13] = [
     ("started", "when the run was started", "started:>-1h"),
     ("ended", "when the run ended", "ended:2026-11-01..2026-11-02"),
     ("is", "a fact about the run", "is:paused"),
+    ("error", "a part of the message of its error", "error:timeout"),
 ];
 
 /// The times that are offered.

@@ -88,4 +88,9 @@ impl Icon {
     pub(crate) fn draw(self) -> Markup {
         html! { svg.i viewBox="0 0 14 14" aria-hidden="true" { (PreEscaped(self.0)) } }
     }
+
+    /// Returns the icon as a part of another drawing, with its left upper corner at a place.
+    pub(crate) fn draw_at(self, x: u8, y: u8) -> Markup {
+        html! { svg x=(x) y=(y) width="14" height="14" viewBox="0 0 14 14" { (PreEscaped(self.0)) } }
+    }
 }

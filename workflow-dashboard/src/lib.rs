@@ -30,6 +30,7 @@ mod chart;
 mod clock;
 mod completion;
 mod facets;
+mod flow;
 mod forms;
 mod frame;
 mod icons;
@@ -39,8 +40,10 @@ mod panel;
 mod payload;
 mod problem;
 mod scale;
+mod shared_reads;
 mod status;
 mod timeline;
+mod timing;
 mod verdict;
 mod visit;
 
@@ -59,6 +62,7 @@ use cache::Cached;
 use frame::Known;
 use pages::overview::Numbers;
 use problem::Problem;
+use shared_reads::SharedReads;
 
 /// The state that the handlers share.
 #[derive(Clone, Debug)]
@@ -106,8 +110,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
 /// ```
 pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
     let streams = access.open_streams().clone();
-    let shared =
-        Shared { operate: Redacted::over(operate, &access), known: Arc::default(), numbers: Arc::default(), streams };
+    let operate = SharedReads::over(Redacted::over(operate, &access));
+    let shared = Shared { operate, known: Arc::default(), numbers: Arc::default(), streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

@@ -46,6 +46,9 @@ fn order(visit: &Visit, fields: &Fields, action: Action) -> Result<Order, Proble
             format!("{} needs the role {needed:?}, and {} is {:?}.", action.verb(), visit.actor.name, visit.actor.role);
         return Err(Problem::forbidden(message, "Ask a person with this role."));
     }
+    if let Action::StartBulk(bulk) = &action {
+        visit.check_search(&bulk.query)?;
+    }
     let order = Order::new(action).actor(visit.actor.name.clone());
     Ok(fields.text("reason").into_iter().fold(order, Order::reason))
 }

@@ -5,6 +5,7 @@ use workflow_sdk::operate::{Bar, BarState, Mark, MarkKind, RunSpan, RunSummary, 
 use workflow_sdk::{StepKind, Timestamp};
 
 use crate::clock;
+use crate::flow;
 use crate::icons::Icon;
 use crate::scale::{Scale, Window};
 use crate::status::Look;
@@ -217,7 +218,7 @@ fn tags(row: &TimelineRow, children: &[Family]) -> Vec<String> {
     let child = children.iter().find(|family| family.step == row.step);
     match (row.kind, child, &row.event) {
         (StepKind::Step, _, _) => {}
-        (StepKind::Child, Some(family), _) => tags.push(format!("child · {}", family.run.lane.workflow)),
+        (StepKind::Child, Some(family), _) => tags.push(format!("child · {}", flow::title(&family.run))),
         (StepKind::Event, _, Some(event)) => tags.push(format!("event · {}", event.name)),
         (kind, _, _) => tags.push(kind.to_string()),
     }

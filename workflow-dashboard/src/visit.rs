@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use workflow_http::{Access, Actor, Refusal};
 use workflow_sdk::Timestamp;
-use workflow_sdk::operate::{Action, Role};
+use workflow_sdk::operate::{Action, OperateError, Query, Role};
 
 use crate::frame;
 use crate::problem::Problem;
@@ -101,6 +101,22 @@ impl Visit {
     /// Returns `true` if the actor may do what needs this role.
     pub(crate) fn may(&self, role: Role) -> bool {
         !self.read_only && self.actor.role >= role
+    }
+
+    /// Reads a query, and refuses one that the actor may not search by.
+    pub(crate) fn query(&self, text: &str) -> Result<Query, Problem> {
+        let query: Query = text.parse().map_err(OperateError::from)?;
+        self.check_search(&query)?;
+        Ok(query)
+    }
+
+    /// Refuses a query that the actor may not search by.
+    pub(crate) fn check_search(&self, query: &Query) -> Result<(), Problem> {
+        if self.actor.may_search(query) {
+            return Ok(());
+        }
+        let message = "The texts of errors are hidden from you, so you cannot search for them.";
+        Err(Problem::forbidden(message, "Take the word error: away."))
     }
 
     /// Returns `true` if the actor may give an order with this action.

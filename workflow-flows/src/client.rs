@@ -10,6 +10,9 @@ use crate::{FlowStart, flow};
 
 /// The tag that holds the name of the flow that a run runs.
 pub const FLOW_TAG: &str = "flow";
+/// The tag that holds the version of the flow that a run runs. A run whose start brought its
+/// definition has none.
+pub const FLOW_VERSION_TAG: &str = "flow_version";
 
 /// Starts flows by a [`Client`].
 ///
@@ -67,8 +70,9 @@ impl FlowClient for Client {
     }
 
     fn start_definition(&self, start: FlowStart) -> Start<Value> {
-        let (name, deadline) = (start.name.clone(), deadline_of(&start.definition));
-        let started = self.start(flow, start).tag(FLOW_TAG, name);
+        let deadline = deadline_of(&start.definition);
+        let tags = tags_of(&start);
+        let started = tags.into_iter().fold(self.start(flow, start), |started, (name, value)| started.tag(name, value));
         match deadline {
             Some(deadline) => started.deadline(deadline),
             None => started,
@@ -90,4 +94,10 @@ impl FlowClient for Client {
 /// none: the interpreter watches its time.
 pub(crate) fn deadline_of(flow: &Flow) -> Option<Duration> {
     (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout)
+}
+
+/// Returns the tags of a run of a flow.
+pub(crate) fn tags_of(start: &FlowStart) -> Vec<(&'static str, String)> {
+    let version = (!start.version.is_empty()).then(|| (FLOW_VERSION_TAG, start.version.clone()));
+    std::iter::once((FLOW_TAG, start.name.clone())).chain(version).collect()
 }

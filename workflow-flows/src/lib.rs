@@ -7,18 +7,22 @@
 
 pub mod check;
 mod client;
+mod database;
 mod diagram;
 pub mod document;
 mod evaluate;
 pub mod expression;
 mod failure;
+mod flows;
 pub mod graph;
+mod inbox;
 mod instant;
 mod interpreter;
 mod knowledge;
 mod lower;
 mod model;
 mod policy;
+mod record_key;
 mod runtime;
 mod secrets;
 pub mod signature;
@@ -26,15 +30,21 @@ mod store;
 pub mod token;
 mod tool;
 
-pub use client::{FLOW_TAG, FlowClient};
-pub use diagram::{levels, mermaid};
+pub use client::{FLOW_TAG, FLOW_VERSION_TAG, FlowClient};
+pub use diagram::{Diagram, DiagramEdge, DiagramNode, Shape, levels, mermaid};
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
+pub use flows::{
+    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
+    ReportedError, Triggered, check_event, flow_key,
+};
+pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
-pub use knowledge::{KbDocument, KnowledgeBase};
+pub use knowledge::{KbDocument, KbEntry, KbError, KbSearch, KbStore, KbSummary, KnowledgeBase};
 pub use lower::duration::parse as parse_duration;
 pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};
+pub use record_key::{RecordPart, RecordedSteps};
 pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
 pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};

@@ -1,6 +1,7 @@
 use serde_json::Value;
 
-/// Decides what the account of a run may do. It is asked before each attempt of a tool.
+/// Decides what the account of a run may do. It is asked before each attempt of a tool, and before
+/// each write to the knowledge base as the tool `kb.write`, with `base`, `key` and `tags`.
 ///
 /// ```
 /// use serde_json::Value;

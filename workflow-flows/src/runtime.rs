@@ -14,8 +14,9 @@ use workflow_sdk::Client;
 
 use crate::expression::Evaluator;
 use crate::graph::Recipe;
+use crate::token::Tokens;
 use crate::{
-    AllowAll, ErrorClass, Evaluate, FlowStore, KnowledgeBase, Model, Policy, Secrets, Tool, ToolCall, ToolError,
+    AllowAll, ErrorClass, Evaluate, FlowStore, Flows, KnowledgeBase, Model, Policy, Secrets, Tool, ToolCall, ToolError,
 };
 
 /// The tools, the rules and the services of a worker that runs flows. It is the state of the
@@ -59,6 +60,8 @@ struct Parts {
     knowledge_base: Option<Arc<dyn KnowledgeBase>>,
     flows: Option<FlowStore>,
     client: Option<Client>,
+    triggers: Option<Flows>,
+    tokens: Option<Tokens>,
 }
 
 impl FlowRuntime {
@@ -75,6 +78,8 @@ impl FlowRuntime {
             knowledge_base: None,
             flows: None,
             client: None,
+            triggers: None,
+            tokens: None,
         })
     }
 
@@ -121,6 +126,15 @@ impl FlowRuntime {
         self.0.flows.as_ref()
     }
 
+    /// Returns the flows that an event of a flow may start.
+    pub(crate) fn triggers(&self) -> Option<&Flows> {
+        self.0.triggers.as_ref()
+    }
+
+    pub(crate) fn tokens(&self) -> Option<&Tokens> {
+        self.0.tokens.as_ref()
+    }
+
     pub(crate) fn client(&self) -> Option<&Client> {
         self.0.client.as_ref()
     }
@@ -158,6 +172,12 @@ impl FlowRuntimeBuilder {
     /// Adds a tool under its own name. A tool of the same name is replaced.
     pub fn custom_tool(mut self, tool: impl Tool) -> Self {
         self.0.tools.insert(tool.name().to_owned(), Arc::new(tool));
+        self
+    }
+
+    /// Adds tools under their own names. A tool of the same name is replaced.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.0.tools.extend(tools.into_iter().map(|tool| (tool.name().to_owned(), tool)));
         self
     }
 
@@ -204,6 +224,8 @@ impl FlowRuntimeBuilder {
     }
 
     /// Sets where flows that are called by their name stand. Default: none, so such steps fail.
+    /// With a [`client`](Self::client) too, an event that a flow emits starts the flows that have
+    /// it as a trigger.
     pub fn flows(mut self, flows: FlowStore) -> Self {
         self.0.flows = Some(flows);
         self
@@ -216,9 +238,21 @@ impl FlowRuntimeBuilder {
         self
     }
 
+    /// Sets the tokens of gates. The tools that an approval's `notify` names get the token of the
+    /// gate, for a link, as `token` beside `run` and `key`. It is not recorded. Default: none, so
+    /// that they get no token.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.0.tokens = Some(tokens);
+        self
+    }
+
     /// Returns the runtime.
     #[must_use]
-    pub fn build(self) -> FlowRuntime {
+    pub fn build(mut self) -> FlowRuntime {
+        if let (Some(client), Some(store)) = (&self.0.client, &self.0.flows) {
+            let flows = Flows::new(client.clone(), store.clone());
+            self.0.triggers = Some(flows.evaluator(Arc::clone(&self.0.evaluator)));
+        }
         FlowRuntime(Arc::new(self.0))
     }
 }

@@ -1,11 +1,12 @@
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::ToolError;
+use crate::expression::{Segment, Template};
+use crate::{ErrorClass, ToolError};
 
 /// Gives the values behind `{{secrets.name}}`.
 ///
@@ -57,11 +58,55 @@ impl fmt::Debug for FixedSecrets {
     }
 }
 
+/// Returns the secrets that this template mentions.
+pub(crate) async fn look_up(secrets: Option<&dyn Secrets>, actor: &str, template: &Value) -> Result<Seen, ToolError> {
+    let mut names = BTreeSet::new();
+    add_secret_names(template, &mut names);
+    let mut seen = Seen::default();
+    for name in names {
+        let found = match secrets {
+            Some(secrets) => secrets.get(actor, &name).await?,
+            None => None,
+        };
+        let Some(value) = found else {
+            let message = format!("there is no secret {name:?} for {actor:?}; add it, or name another one");
+            return Err(ToolError::new(ErrorClass::Invalid, message));
+        };
+        seen.0.insert(name, value);
+    }
+    Ok(seen)
+}
+
+/// Adds the names of the secrets that the expressions of a template read.
+fn add_secret_names(template: &Value, names: &mut BTreeSet<String>) {
+    match template {
+        Value::String(text) if text.contains("secrets") => {
+            // The rendering tells what is wrong with a text that does not parse.
+            let Ok(template) = Template::parse(text) else { return };
+            for reference in template.references() {
+                if let ("secrets", Some(Segment::Name(name))) =
+                    (reference.path.root(), reference.path.segments().first())
+                {
+                    names.insert(name.clone());
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_secret_names(item, names)),
+        Value::Object(entries) => entries.values().for_each(|value| add_secret_names(value, names)),
+        _ => {}
+    }
+}
+
 /// The values that one attempt has seen, by name.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) BTreeMap<String, String>);
 
 impl Seen {
+    /// Returns the values as the root `secrets` of a template.
+    pub(crate) fn to_value(&self) -> Value {
+        self.0.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
+    }
+
     /// Takes the values out of a text.
     pub(crate) fn redact_text(&self, text: &str) -> String {
         let mut values: Vec<_> = self.0.iter().filter(|(_, value)| !value.is_empty()).collect();

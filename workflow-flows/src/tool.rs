@@ -57,13 +57,16 @@ pub struct ToolCall {
     pub idempotency_key: String,
     /// The time that the attempt may take. `None`: no limit. The interpreter drops the call then.
     pub timeout: Option<Duration>,
+    /// The token with which the step is ended from outside, if the step is `external` and the
+    /// worker has tokens: see [`FlowRuntimeBuilder::tokens`](crate::FlowRuntimeBuilder::tokens).
+    pub token: Option<String>,
 }
 
 impl ToolCall {
     /// Creates a call without a limit of its time.
     #[must_use]
     pub fn new(args: Value, actor: impl Into<String>, idempotency_key: impl Into<String>) -> Self {
-        Self { args, actor: actor.into(), idempotency_key: idempotency_key.into(), timeout: None }
+        Self { args, actor: actor.into(), idempotency_key: idempotency_key.into(), timeout: None, token: None }
     }
 }
 

@@ -8,7 +8,7 @@ mod common;
 use common::{Calls, echo, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
 use workflow_flows::graph::Flow;
-use workflow_flows::{FlowStart, flow};
+use workflow_flows::{FlowStart, KbStore, flow};
 use workflow_testing::TestEnv;
 
 async fn survives(definition: Flow, signals: &[(&str, Value)]) {
@@ -20,6 +20,24 @@ async fn survives(definition: Flow, signals: &[(&str, Value)]) {
     }
     let survived = everywhere.await.unwrap();
     assert!(survived.crashes >= 6 && survived.effects > 0, "{survived}");
+}
+
+/// Each worker that dies leaves the knowledge base behind, as a database would stay.
+#[tokio::test]
+async fn a_document_is_written_once() {
+    let kb = KbStore::in_memory();
+    let of_workers = kb.clone();
+    let build = move || runtime(&Calls::default()).knowledge_base(of_workers.clone()).build();
+    let env = TestEnv::with_state(build).register(flow).await.unwrap();
+    let definition = steps(json!([
+        step("w", json!({ "kb": { "base": "notes", "title": "n is {{input.n}}", "text": "" } })),
+        echo("a", json!("{{steps.w.revision}}")),
+    ]));
+    let start = FlowStart::new(definition).input(json!({ "n": 3 })).actor("ann");
+    let survived = env.crash_everywhere(flow, start).await.unwrap();
+    assert!(survived.crashes >= 8, "{survived}");
+    let written = kb.list(None, None, KbStore::MAX_LIMIT).await.unwrap();
+    assert!(!written.is_empty() && written.iter().all(|document| document.revision == 1), "{written:?}");
 }
 
 macro_rules! flows {

@@ -7,12 +7,13 @@ mod common;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
+use common::{Calls, begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
 use workflow_flows::graph::Recipe;
+use workflow_flows::token::Tokens;
 use workflow_flows::{
-    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KnowledgeBase, ModelAnswer, Policy, ScriptedModel,
-    ToolCall, ToolError,
+    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KbStore, KnowledgeBase, ModelAnswer, Policy,
+    ScriptedModel, ToolCall, ToolError,
 };
 use workflow_sdk::{RunStatus, SignalOutcome, Tx};
 
@@ -263,6 +264,34 @@ async fn a_write_to_a_knowledge_base_has_the_attempts_of_its_step() {
     assert!(error.message.contains("this worker has no knowledge base"), "{error}");
 }
 
+/// Lets "ann" write to the base "notes" alone.
+struct OnlyNotes;
+
+impl Policy for OnlyNotes {
+    fn may(&self, actor: &str, tool: &str, args: &Value) -> bool {
+        (actor, tool, &args["base"]) == ("ann", "kb.write", &json!("notes"))
+    }
+}
+
+#[tokio::test]
+async fn the_policy_is_asked_before_a_document_is_written() {
+    let kb = KbStore::in_memory();
+    let of_worker = kb.clone();
+    let build = move |calls: &common::Calls| runtime(calls).policy(OnlyNotes).knowledge_base(of_worker.clone()).build();
+    let (env, _) = env_with(build).await;
+    let write = |base: &str| {
+        steps(json!([step("w", json!({ "kb": { "base": base, "title": "t", "text": "of {{input}}", "key": "k" } }))]))
+    };
+    let (result, run) = finish(&env, write("notes"), json!("ann")).await;
+    assert_eq!(result.unwrap(), json!({ "base": "notes", "key": "k", "revision": 1 }));
+    let document = kb.find("notes", "k").await.unwrap().unwrap().document;
+    assert_eq!((document.text.as_str(), document.run), ("of ann", Some(run.id())));
+    let error = finish(&env, write("wages"), json!("ann")).await.0.unwrap_err();
+    let message = "\"ann\" may not write to the base \"wages\"; ask for the permission of \"kb.write\"";
+    assert_eq!((error.class, error.message.starts_with(message)), (ErrorClass::Invalid, true), "{error}");
+    assert!(kb.find("wages", "k").await.unwrap().is_none());
+}
+
 #[tokio::test]
 async fn a_handoff_tells_and_never_fails_the_run() {
     let (env, calls) = env_with(|calls| {
@@ -315,4 +344,44 @@ async fn a_flow_whose_time_is_over_fails_and_handles_that() {
     let run = env.start(workflow_flows::flow, start).with(|start| start.deadline(60 * SECOND)).await.unwrap();
     env.advance(61 * SECOND).await.unwrap();
     assert_eq!((run.status().await.unwrap(), calls.of("timeout")), (RunStatus::Failed, 1));
+}
+
+#[tokio::test]
+async fn the_tools_of_a_gate_get_its_token_and_nothing_records_it() {
+    let tokens = Tokens::new(b"a secret of tokens, of 32 bytes at least").unwrap();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = std::sync::Arc::clone(&seen);
+    let issued = tokens.clone();
+    let build = move |calls: &Calls| {
+        let told = std::sync::Arc::clone(&told);
+        let tell = move |args: Value, _call: ToolCall| {
+            told.lock().unwrap().push(args["token"].as_str().unwrap().to_owned());
+            async move { Ok(args) }
+        };
+        runtime(calls).tokens(issued.clone()).tool("tell", tell).build()
+    };
+    let (env, _calls) = env_with(build).await;
+    let approval = json!({ "to": ["ops"], "title": "?", "notify": ["tell"] });
+    let cycle = json!({ "graph": { "start": "gate", "steps": [
+        with(step("gate", json!({ "approval": approval })), json!({ "max_visits": 2, "next": { "branch": {
+            "cases": [["result.note == null", "gate"]], "otherwise": "end" } } })),
+        with(echo("end", json!(1)), json!({ "next": "done" })),
+    ] } });
+    let run = begin(&env, flow_with(cycle, json!({})), json!(null)).await;
+    let client = env.client().await.unwrap();
+    for visit in 0..2 {
+        assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+        let token = seen.lock().unwrap()[visit].clone();
+        let gate = tokens.open(&token).unwrap();
+        assert_eq!((gate.run, gate.key.as_str(), gate.visit), (run.id().to_string(), "gate", visit as u32));
+        let key = client.approvals_of(run.id()).await.unwrap().remove(0).key;
+        assert_eq!(key, if visit == 0 { "gate" } else { "gate:1" });
+        let approve = client.approve(run.id(), &key, "bob");
+        let approve = if visit == 0 { approve } else { approve.note("fine") };
+        approve.await.unwrap();
+        for row in run.history().await.unwrap() {
+            assert!(!row.output.unwrap_or_default().contains("st_"), "{}", row.step_key);
+        }
+    }
+    assert_eq!(run.finish().await.unwrap(), json!(1));
 }

@@ -1,13 +1,14 @@
 //! A worker and the HTTP interface in one program. `scripts/typescript` and `scripts/schemathesis`
 //! run it. Prints its address once it listens, and ends when its input is closed.
 //!
-//! `cargo run -p workflow-http --example server -- ORDERS.db TOKEN`
+//! `cargo run -p workflow-http --features flows --example server -- ORDERS.db TOKEN`
 
 use std::io::Read;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use workflow_http::{Access, Actor, router};
+use workflow_flows::{FlowStore, Flows};
+use workflow_http::{Access, Actor, router_with_flows};
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
@@ -40,7 +41,8 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let worker = tokio::spawn(Worker::new(client.clone(), ()).register(greets).register(fails).run());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/workflows", listener.local_addr()?);
-    let routes = router(client, Access::token(token, Actor::admin("example")));
+    let flows = Flows::new(client.clone(), FlowStore::connect(&format!("sqlite://{file}")).await?);
+    let routes = router_with_flows(client, Access::token(token, Actor::admin("example")), flows);
     let app = axum::Router::new().nest("/workflows", routes);
     let service = app.into_make_service_with_connect_info::<SocketAddr>();
     let server = tokio::spawn(async move { axum::serve(listener, service).await });

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
-use workflow_sdk::operate::Role;
+use workflow_sdk::operate::{Query, Role};
 
 use crate::{Problem, Redact, Streams};
 
@@ -51,13 +51,19 @@ impl Actor {
         self.payloads = false;
         self
     }
+
+    /// Returns whether the actor may search by this query. The texts of errors are payloads.
+    #[must_use]
+    pub fn may_search(&self, query: &Query) -> bool {
+        self.payloads || !query.reads_errors()
+    }
 }
 
 type Decide = Arc<dyn Fn(Parts) -> BoxFuture<'static, Option<Actor>> + Send + Sync>;
 
 #[derive(Clone)]
 enum Rule {
-    Local,
+    Local(Actor),
     Token(String, Actor),
     Password(String, Actor),
     By(Decide),
@@ -80,7 +86,12 @@ impl Access {
     /// that it names is `localhost` or a loopback address. The second condition keeps pages of
     /// other sites out, whose name may lead to this machine.
     pub fn local() -> Self {
-        Self::of(Rule::Local)
+        Self::local_as(Actor::admin("local"))
+    }
+
+    /// Lets in the requests that [`Access::local`] lets in, as this actor.
+    pub fn local_as(actor: Actor) -> Self {
+        Self::of(Rule::Local(actor))
     }
 
     /// Lets in requests with this bearer token, as this actor. Choose a token of at least 128
@@ -199,13 +210,36 @@ impl Access {
         Ok(actor)
     }
 
+    /// Returns the actor of a request whose method does not say whether it changes something: a
+    /// call of MCP is always a POST. Refuses each request of a page of another site. If this
+    /// interface only reads, the actor is a viewer.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`], [`Refusal::OtherSite`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed: a dropped future leaves nothing behind.
+    pub async fn admit_call(&self, parts: &Parts) -> Result<Actor, Refusal> {
+        let actor = self.actor(parts).await.ok_or(Refusal::Unknown)?;
+        if is_of_another_site(&parts.headers) {
+            return Err(Refusal::OtherSite);
+        }
+        Ok(self.restricted(actor))
+    }
+
+    /// Returns the actor, as a viewer if this interface only reads.
+    #[must_use]
+    pub fn restricted(&self, actor: Actor) -> Actor {
+        if self.read_only { Actor { role: Role::Viewer, ..actor } } else { actor }
+    }
+
     /// Returns the value of the header `WWW-Authenticate` for a request that is not let in.
     #[must_use]
     pub const fn challenge(&self) -> Option<&'static str> {
         match self.rule {
             Rule::Token(..) => Some("Bearer"),
             Rule::Password(..) => Some(r#"Basic realm="workflows", charset="UTF-8""#),
-            Rule::Local | Rule::By(_) | Rule::Open => None,
+            Rule::Local(_) | Rule::By(_) | Rule::Open => None,
         }
     }
 
@@ -215,7 +249,7 @@ impl Access {
         match self.rule {
             Rule::Token(..) => "send the header Authorization: Bearer TOKEN",
             Rule::Password(..) => "give the user and the password",
-            Rule::Local => "ask from this machine, by the name localhost",
+            Rule::Local(_) => "ask from this machine, by the name localhost",
             Rule::By(_) | Rule::Open => "sign in to the application",
         }
     }
@@ -223,7 +257,7 @@ impl Access {
     async fn actor(&self, parts: &Parts) -> Option<Actor> {
         match &self.rule {
             Rule::Open => Some(Actor::admin("open")),
-            Rule::Local => is_local(parts).then(|| Actor::admin("local")),
+            Rule::Local(actor) => is_local(parts).then(|| actor.clone()),
             Rule::Token(token, actor) => has_credentials(parts, "Bearer ", token).then(|| actor.clone()),
             Rule::Password(expected, actor) => has_credentials(parts, "Basic ", expected).then(|| actor.clone()),
             Rule::By(decide) => decide(copy(parts)).await,
@@ -273,7 +307,7 @@ fn has_credentials(parts: &Parts, scheme: &str, expected: &str) -> bool {
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = match self.rule {
-            Rule::Local => "local",
+            Rule::Local(_) => "local",
             Rule::Token(..) => "token",
             Rule::Password(..) => "password",
             Rule::By(_) => "by",
@@ -331,23 +365,25 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
 /// Lets a request in, with its actor, or refuses it.
 pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let actor = match access.admit(&parts).await {
-        Ok(actor) => actor,
-        Err(refusal) => {
-            let (code, help) = match refusal {
-                Refusal::Unknown => ("unauthorized", access.help()),
-                Refusal::OtherSite => ("forbidden", "ask from a program, or from a page of this origin"),
-                Refusal::ReadOnly => ("forbidden", "use one that may change something"),
-            };
-            let mut response = Problem::new(refusal.status(), code, refusal.to_string(), help).into_response();
-            if let (Refusal::Unknown, Some(challenge)) = (refusal, access.challenge()) {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-            }
-            return response;
-        }
+    match access.admit(&parts).await {
+        Ok(actor) => parts.extensions.insert(actor),
+        Err(refusal) => return refusal_response(&access, refusal),
     };
-    parts.extensions.insert(actor);
     next.run(Request::from_parts(parts, body)).await
+}
+
+/// Returns the problem that answers a request that is not let in.
+pub fn refusal_response(access: &Access, refusal: Refusal) -> Response {
+    let (code, help) = match refusal {
+        Refusal::Unknown => ("unauthorized", access.help()),
+        Refusal::OtherSite => ("forbidden", "ask from a program, or from a page of this origin"),
+        Refusal::ReadOnly => ("forbidden", "use one that may change something"),
+    };
+    let mut response = Problem::new(refusal.status(), code, refusal.to_string(), help).into_response();
+    if let (Refusal::Unknown, Some(challenge)) = (refusal, access.challenge()) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    response
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(crate) fn exact(text: &RawValue) -> Result<Payload, Problem> {
     Ok(Payload::new(text.get())?)
 }
 
-fn unread(rejection: BytesRejection) -> Problem {
+pub(crate) fn unread(rejection: BytesRejection) -> Problem {
     let (status, detail) = (rejection.status(), rejection.body_text());
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(status, "too_large", detail, "send less"),

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use workflow_sdk::operate::{self, Action, BulkId, BulkPage, BulkPreview, BulkView, Cursor, Done, ListBulks, Order};
 
 use crate::body::{Body, Path, Query, Text, parse};
-use crate::orders::carry_out;
+use crate::orders::{Caller, carry_out};
 use crate::{Actor, Answer, Problem, Shared};
 
 #[derive(Deserialize)]
@@ -29,16 +29,12 @@ pub(crate) struct Page {
 
 /// `POST /bulk`: orders an operation. The body is the order without the name of its action, and is
 /// read as one, so that a payload keeps its very digits.
-pub(crate) async fn start(
-    State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
-    Text(body): Text,
-) -> Result<Response, Problem> {
+pub(crate) async fn start(State(shared): State<Shared>, caller: Caller, Text(body): Text) -> Result<Response, Problem> {
     let mut fields: BTreeMap<String, Box<RawValue>> = parse(&body)?;
     fields.insert("action".into(), parse(br#""start_bulk""#)?);
     let unwritten = |error| Problem::bad_input(format!("the body is not as expected: {error}"), "mend the JSON");
     let order: Order = parse(&serde_json::to_vec(&fields).map_err(unwritten)?)?;
-    let done = carry_out(&*shared.operate, actor, order).await?;
+    let done = carry_out(&*shared.operate, &caller, order).await?;
     Ok((StatusCode::ACCEPTED, Json(done)).into_response())
 }
 
@@ -48,6 +44,7 @@ pub(crate) async fn preview(
     Extension(actor): Extension<Actor>,
     Body(Preview { query }): Body<Preview>,
 ) -> Answer<BulkPreview> {
+    crate::items::may_search(&actor, &query)?;
     let mut preview = shared.operate.bulk_preview(&query).await?;
     if !actor.payloads {
         preview.examples.iter_mut().for_each(|run| run.error = None);
@@ -73,10 +70,6 @@ pub(crate) async fn read(State(shared): State<Shared>, Path(bulk): Path<BulkId>)
 }
 
 /// `POST /bulk/{bulk}/stop`: ends an operation.
-pub(crate) async fn stop(
-    State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
-    Path(bulk): Path<BulkId>,
-) -> Answer<Done> {
-    carry_out(&*shared.operate, actor, Order::new(Action::StopBulk { bulk })).await.map(Json)
+pub(crate) async fn stop(State(shared): State<Shared>, caller: Caller, Path(bulk): Path<BulkId>) -> Answer<Done> {
+    carry_out(&*shared.operate, &caller, Order::new(Action::StopBulk { bulk })).await.map(Json)
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use futures::stream::unfold;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use workflow_sdk::operate::{
 use crate::body::Query;
 use crate::frame::Frame;
 use crate::streams::{OpenStream, Streams};
-use crate::{Answer, Problem, Shared};
+use crate::{Actor, Answer, Problem, Shared};
 
 /// The longest time without a byte: then a comment is sent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);
@@ -56,12 +56,13 @@ enum Of {
 
 impl Watched {
     /// Returns what is asked for.
-    fn list(&self) -> Result<ListChanges, Problem> {
+    fn list(&self, actor: &Actor) -> Result<ListChanges, Problem> {
         let mut list = match (self.of, &self.query, self.run) {
             (None, None, Some(run)) => ListChanges::of_run(run),
             (Some(Of::All), None, None) => ListChanges::of_all(),
             (None | Some(Of::Runs), query, None) => {
                 let query: operate::Query = query.as_deref().unwrap_or_default().parse().map_err(OperateError::from)?;
+                crate::items::may_search(actor, &query)?;
                 ListChanges::of_runs(query)
             }
             _ => {
@@ -80,10 +81,14 @@ impl Watched {
 }
 
 /// `GET /changes`: what has changed since a cursor, after a wait for it.
-pub(crate) async fn changes(State(shared): State<Shared>, Query(watched): Query<Watched>) -> Answer<ChangePage> {
+pub(crate) async fn changes(
+    State(shared): State<Shared>,
+    Extension(actor): Extension<Actor>,
+    Query(watched): Query<Watched>,
+) -> Answer<ChangePage> {
     let wait = crate::runs::duration_of(watched.wait.as_deref())?.unwrap_or_default();
     let mut open = shared.streams.open()?;
-    let list = watched.list()?;
+    let list = watched.list(&actor)?;
     let page = open.run(shared.operate.changes(list.clone().wait(wait))).await;
     Ok(Json(match page {
         Some(page) => page?,
@@ -94,10 +99,11 @@ pub(crate) async fn changes(State(shared): State<Shared>, Query(watched): Query<
 /// `GET /events`: what changes, as a stream.
 pub(crate) async fn events(
     State(shared): State<Shared>,
+    Extension(actor): Extension<Actor>,
     Query(watched): Query<Watched>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let list = watched.list()?;
+    let list = watched.list(&actor)?;
     Ok(stream_of_changes(&shared.operate, &shared.streams, list, last_id(&headers)).await?)
 }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::json;
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{EmittedPage, ListEmitted, Operate, OperateError, StoredPayload};
+use workflow_sdk::operate::{self, EmittedPage, ListEmitted, Operate, OperateError, OperateErrorCode, StoredPayload};
 
 use crate::body::{Path, Query};
 use crate::events::{END, Next, SILENCE, Source, complete, last_id, respond};
@@ -21,12 +21,20 @@ use crate::{Actor, Answer, Problem, Shared};
 const READ_AT_ONCE: u32 = 8;
 
 /// Refuses an actor that does not see payloads.
-pub(crate) fn sees_payloads(actor: &Actor) -> Result<(), Problem> {
+pub(crate) fn sees_payloads(actor: &Actor) -> Result<(), OperateError> {
     if actor.payloads {
         return Ok(());
     }
-    let (detail, help) = ("this actor does not see payloads", "ask an actor that may");
-    Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail, help))
+    let (message, help) = ("this actor does not see payloads", "ask an actor that may");
+    Err(OperateError::new(OperateErrorCode::Forbidden, message, help))
+}
+
+/// Refuses a query that the actor may not search by.
+///
+/// # Errors
+/// [`OperateErrorCode::Forbidden`].
+pub fn may_search(actor: &Actor, query: &operate::Query) -> Result<(), OperateError> {
+    if actor.may_search(query) { Ok(()) } else { sees_payloads(actor) }
 }
 
 /// `GET /runs/{run}/published/{name}`: the value that a run published last under this name.

@@ -27,6 +27,8 @@ mod access;
 mod body;
 mod bulks;
 mod events;
+#[cfg(feature = "flows")]
+mod flows;
 mod frame;
 mod interface;
 mod items;
@@ -37,7 +39,11 @@ mod redaction;
 mod run_events;
 mod runs;
 mod statistics;
+#[cfg(feature = "flows")]
+mod steps;
 mod streams;
+#[cfg(feature = "flows")]
+mod triggers;
 
 use std::sync::Arc;
 
@@ -55,11 +61,15 @@ use problem::Problem;
 pub use redaction::Redact;
 pub use streams::Streams;
 
-/// Functions that the dashboard uses, too. Internal: exempt from semantic versioning.
+/// Functions that the dashboard and the interface over MCP use, too. Internal: exempt from semantic
+/// versioning.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::access::refusal_response;
     pub use crate::events::{last_id, stream_of_changes};
     pub use crate::interface::Redacted;
+    pub use crate::items::may_search;
+    pub use crate::orders::{perform_as, require};
     pub use crate::reads::shown;
 }
 
@@ -83,6 +93,48 @@ const LARGEST_BODY: usize = 64 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// Each error is an answer with the content type `application/problem+json`.
 pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
+    assemble(operate, Arc::new(access), Further::default())
+}
+
+/// Returns the routes of [`router`], and those of flows: checks, deploys, starts by the name of a
+/// flow, and answers to gates, by an actor or by the token of one gate.
+///
+/// ```no_run
+/// // no_run: it opens a database.
+/// use workflow_flows::{FlowStore, Flows};
+/// use workflow_http::{Access, Actor, router_with_flows};
+/// use workflow_sdk::Client;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("sqlite://orders.db").await?;
+/// let flows = Flows::new(client.clone(), FlowStore::connect("sqlite://orders.db").await?);
+/// let access = Access::token(std::env::var("API_TOKEN")?, Actor::admin("ci"));
+/// let app = axum::Router::new().nest("/workflows", router_with_flows(client, access, flows));
+/// # drop(app);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Each error is an answer with the content type `application/problem+json`.
+#[cfg(feature = "flows")]
+pub fn router_with_flows(operate: impl Operate + 'static, access: Access, flows: workflow_flows::Flows) -> Router {
+    let access = Arc::new(access);
+    let further = flows::routes(flows, &access);
+    assemble(operate, access, further)
+}
+
+/// Routes beside those that every router has.
+#[derive(Default)]
+pub(crate) struct Further {
+    /// Those below the prefix, for requests that are let in.
+    api: Router<Shared>,
+    /// Those with their whole path, for every request.
+    open: Router<Shared>,
+}
+
+fn assemble(operate: impl Operate + 'static, access: Arc<Access>, further: Further) -> Router {
     let shared = Shared { operate: Redacted::over(Arc::new(operate), &access), streams: access.open_streams().clone() };
     let api = Router::new()
         .route("/runs", get(reads::runs).post(runs::start))
@@ -119,12 +171,14 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
         .route("/bulk/preview", post(bulks::preview))
         .route("/bulk/{bulk}", get(bulks::read))
         .route("/bulk/{bulk}/stop", post(bulks::stop))
+        .merge(further.api)
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
-        .layer(from_fn_with_state(Arc::new(access), access::check))
+        .layer(from_fn_with_state(access, access::check))
         .layer(DefaultBodyLimit::max(LARGEST_BODY));
     Router::new()
         .nest("/api/v1", api)
+        .merge(further.open)
         .route("/api/v1/openapi.json", get(document))
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))

@@ -2,6 +2,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::Value;
 use workflow_sdk::operate::{OperateError, QueryError};
 
 /// A problem as RFC 9457 describes it, with a code for programs and the way out for people.
@@ -17,6 +18,9 @@ pub(crate) struct Problem {
     /// The place of the mistake in a query.
     #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<Box<QueryError>>,
+    /// The faults of a document.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<Value>,
 }
 
 impl Problem {
@@ -34,7 +38,21 @@ impl Problem {
             detail: detail.into(),
             help: help.into(),
             query: None,
+            findings: Vec::new(),
         }
+    }
+
+    #[cfg(feature = "flows")]
+    pub(crate) fn is_of(&self, status: StatusCode) -> bool {
+        self.status == status.as_u16()
+    }
+
+    /// Adds the faults of a document.
+    #[cfg(feature = "flows")]
+    pub(crate) fn findings(self, findings: &[impl Serialize]) -> Self {
+        // A finding has texts as keys and no other values than those of JSON.
+        let findings = findings.iter().map(|finding| serde_json::to_value(finding).unwrap_or_default()).collect();
+        Self { findings, ..self }
     }
 
     /// Refuses a value of the request.
@@ -48,7 +66,7 @@ impl From<OperateError> for Problem {
         let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         // A code is serialized as its word.
         let code = match serde_json::to_value(error.code) {
-            Ok(serde_json::Value::String(word)) => word,
+            Ok(Value::String(word)) => word,
             _ => "error".to_owned(),
         };
         Self { query: error.query.map(Box::new), ..Self::new(status, code, error.message, error.help) }

@@ -53,6 +53,7 @@ pub(crate) async fn runs(
     Query(page): Query<Page>,
 ) -> Answer<RunPage> {
     let query: operate::Query = page.query.unwrap_or_default().parse().map_err(operate::OperateError::from)?;
+    crate::items::may_search(&actor, &query)?;
     let mut list = ListRuns::new(query).direction(page.direction.unwrap_or_default());
     if let Some(limit) = page.limit {
         list = list.limit(limit);

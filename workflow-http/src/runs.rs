@@ -12,7 +12,7 @@ use workflow_sdk::RunId;
 use workflow_sdk::operate::{Action, Done, ForkRun, Order, OrderOutcome, RunDetail, StartRun};
 
 use crate::body::{Body, Path, Query, Text, exact, parse};
-use crate::orders::carry_out;
+use crate::orders::{Caller, carry_out};
 use crate::reads::shown;
 use crate::{Actor, Answer, Problem, Shared};
 
@@ -26,7 +26,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    fn duration(&self) -> Result<Option<Duration>, Problem> {
+    pub(crate) fn duration(&self) -> Result<Option<Duration>, Problem> {
         duration_of(self.wait.as_deref())
     }
 }
@@ -45,10 +45,11 @@ struct Input {
     input: Box<RawValue>,
 }
 
-/// `POST /runs`: starts a run. The header `Idempotency-Key` is its key.
+/// `POST /runs`: starts a run. The header `Idempotency-Key` is its key, and `traceparent` the span
+/// below which its spans stand.
 pub(crate) async fn start(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Query(wait): Query<Wait>,
     headers: HeaderMap,
     Text(body): Text,
@@ -56,21 +57,29 @@ pub(crate) async fn start(
     let wait = wait.duration()?;
     let mut start: StartRun = parse(&body)?;
     start.input = exact(&parse::<Input>(&body)?.input)?;
-    if let Some(key) = headers.get("idempotency-key") {
-        let refused =
-            |_| Problem::bad_input("the Idempotency-Key is no text", "send a key of visible ASCII characters");
-        let key = key.to_str().map_err(refused)?.to_owned();
-        if start.key.as_ref().is_some_and(|other| *other != key) {
-            let detail = "the body and the header Idempotency-Key have different keys";
-            return Err(Problem::bad_input(detail, "send the key once"));
-        }
-        start.key = Some(key);
-    }
-    let done = carry_out(&*shared.operate, actor.clone(), Order::new(Action::StartRun(Box::new(start)))).await?;
-    started(&shared, &actor, done, wait).await
+    start.key = idempotency_key(&headers, start.key)?;
+    let done = carry_out(&*shared.operate, &caller, Order::new(Action::StartRun(Box::new(start)))).await?;
+    started(&shared, &caller.actor, done, wait).await
 }
 
-async fn started(shared: &Shared, actor: &Actor, done: Done, wait: Option<Duration>) -> Result<Response, Problem> {
+/// Returns the key of the header, or the one of the body.
+pub(crate) fn idempotency_key(headers: &HeaderMap, given: Option<String>) -> Result<Option<String>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(given) };
+    let refused = |_| Problem::bad_input("the Idempotency-Key is no text", "send a key of visible ASCII characters");
+    let key = key.to_str().map_err(refused)?;
+    if given.is_some_and(|other| other != key) {
+        let detail = "the body and the header Idempotency-Key have different keys";
+        return Err(Problem::bad_input(detail, "send the key once"));
+    }
+    Ok(Some(key.to_owned()))
+}
+
+pub(crate) async fn started(
+    shared: &Shared,
+    actor: &Actor,
+    done: Done,
+    wait: Option<Duration>,
+) -> Result<Response, Problem> {
     let (status, run) = match done.outcome {
         OrderOutcome::Started { run } => (StatusCode::CREATED, run),
         OrderOutcome::Existed { run } => (StatusCode::OK, run),
@@ -118,7 +127,7 @@ fn order(action: Action, reason: Option<String>) -> Order {
 /// `POST /runs/{run}/cancel`, and the other changes that need no body.
 pub(crate) async fn change(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path((run, change)): Path<(RunId, String)>,
     Query(Reason { reason }): Query<Reason>,
 ) -> Answer<Done> {
@@ -134,17 +143,17 @@ pub(crate) async fn change(
             return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail, help));
         }
     };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }
 
 /// `DELETE /runs/{run}`: deletes an ended run.
 pub(crate) async fn delete(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path(run): Path<RunId>,
     Query(Reason { reason }): Query<Reason>,
 ) -> Answer<Done> {
-    carry_out(&*shared.operate, actor, order(Action::DeleteRun { run }, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(Action::DeleteRun { run }, reason)).await.map(Json)
 }
 
 #[derive(Deserialize)]
@@ -161,7 +170,7 @@ pub(crate) struct NewFork {
 /// `POST /runs/{run}/fork`: starts a run from the history of this one.
 pub(crate) async fn fork(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path(run): Path<RunId>,
     Body(new): Body<NewFork>,
 ) -> Result<Response, Problem> {
@@ -169,8 +178,8 @@ pub(crate) async fn fork(
     let mut fork = ForkRun::new(run);
     fork.input = input.as_deref().map(exact).transpose()?;
     (fork.from, fork.version, fork.queue, fork.key) = (from, version, queue, key);
-    let done = carry_out(&*shared.operate, actor.clone(), order(Action::ForkRun(Box::new(fork)), reason)).await?;
-    started(&shared, &actor, done, None).await
+    let done = carry_out(&*shared.operate, &caller, order(Action::ForkRun(Box::new(fork)), reason)).await?;
+    started(&shared, &caller.actor, done, None).await
 }
 
 #[derive(Deserialize)]
@@ -185,12 +194,12 @@ pub(crate) struct NewSignal {
 /// `POST /runs/{run}/signals`: sends a signal.
 pub(crate) async fn signal(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path(run): Path<RunId>,
     Body(NewSignal { name, payload, key, reason }): Body<NewSignal>,
 ) -> Answer<Done> {
     let action = Action::SignalRun { run, name, payload: exact(&payload)?, key };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }
 
 #[derive(Deserialize)]
@@ -204,10 +213,10 @@ pub(crate) struct Decision {
 /// `POST /runs/{run}/approvals/{approval}`: decides about an approval.
 pub(crate) async fn decide(
     State(shared): State<Shared>,
-    Extension(actor): Extension<Actor>,
+    caller: Caller,
     Path((run, step)): Path<(RunId, String)>,
     Body(Decision { approve, note, reason }): Body<Decision>,
 ) -> Answer<Done> {
     let action = Action::DecideApproval { run, step, approve, note };
-    carry_out(&*shared.operate, actor, order(action, reason)).await.map(Json)
+    carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }

@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+mod common;
 
+use std::sync::{Arc, Mutex};
+
+use common::{Server, beside};
 use serde_json::{Value, json};
-use workflow_http::{Access, Actor, Redact, router};
+use workflow_http::{Access, Actor, Redact};
 use workflow_sdk::prelude::*;
-use workflow_tests::document::check_answer;
+use workflow_sdk::{Event, Observer, TraceContext};
 use workflow_tests::{Database, Live, LocalWorker};
 
 #[workflow]
@@ -29,95 +31,6 @@ async fn fails(ctx: &Ctx, secret: String) -> Result<()> {
 #[workflow]
 async fn echoes(ctx: &Ctx, input: Box<serde_json::value::RawValue>) -> Result<Box<serde_json::value::RawValue>> {
     ctx.step("echo", async || ok(input.clone())).await
-}
-
-struct Response {
-    status: u16,
-    head: String,
-    text: String,
-}
-
-impl Response {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.text))
-    }
-
-    /// Checks that this is a problem with the code, which says how to go on.
-    fn refuses(&self, status: u16, code: &str) -> Value {
-        let problem = self.json();
-        assert_eq!((self.status, problem["code"].as_str()), (status, Some(code)), "{problem}");
-        assert!(self.head.contains("application/problem+json"), "{}", self.head);
-        assert_eq!(problem["status"], status);
-        for field in ["title", "detail", "help"] {
-            assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{problem}");
-        }
-        problem
-    }
-}
-
-/// A server on a port of this machine.
-struct Server {
-    address: SocketAddr,
-    token: Option<&'static str>,
-}
-
-impl Server {
-    async fn start(live: &Live, access: Access) -> Self {
-        let app = axum::Router::new().nest("/workflows", router(live.client.clone(), access));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let service = app.into_make_service_with_connect_info::<SocketAddr>();
-        tokio::spawn(async move { axum::serve(listener, service).await });
-        Self { address, token: None }
-    }
-
-    fn with(self, token: &'static str) -> Self {
-        Self { token: Some(token), ..self }
-    }
-
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        let mut head =
-            format!("{method} /workflows{path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
-        if !headers.iter().any(|(name, _)| *name == "Host") {
-            head.push_str(&format!("Host: {}\r\n", self.address));
-        }
-        if let Some(token) = self.token {
-            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
-        }
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let api = path.strip_prefix("/api/v1").filter(|path| *path != "/openapi.json");
-        if let Some(path) = api.filter(|_| status != 405 && !path.ends_with("/nothing")) {
-            check_answer(method, path, status, text);
-        }
-        Response { status, head: head.to_owned(), text: text.to_owned() }
-    }
-
-    fn get(&self, path: &str) -> Response {
-        self.send("GET", path, &[], "")
-    }
-
-    fn post(&self, path: &str, body: &Value) -> Response {
-        self.send("POST", path, &[("Content-Type", "application/json")], &body.to_string())
-    }
-
-    fn start_run(&self, body: &Value) -> String {
-        let response = self.post("/api/v1/runs", body);
-        assert_eq!(response.status, 201, "{}", response.text);
-        response.json()["run"].as_str().unwrap().to_owned()
-    }
-}
-
-/// Runs blocking requests beside the server.
-async fn beside<T: Send + 'static>(requests: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(requests).await.unwrap()
 }
 
 async fn an_application_starts_runs_and_operates(database: Database) {
@@ -370,6 +283,60 @@ async fn an_actor_without_payloads_sees_sizes() {
         let stats = get("/api/v1/stats?since=-2h&by=workflow&step=hour").json();
         assert_eq!((&stats["groups"][0]["workflow"], &stats["step"]), (&json!("fails"), &json!("hour")), "{stats}");
         assert_eq!(stats["groups"][0]["total"]["failed"], 1);
+    })
+    .await;
+    live.sweep().await;
+}
+
+/// Keeps the callers whose traces the orders belong to.
+#[derive(Clone, Default)]
+struct Callers(Arc<Mutex<Vec<Option<TraceContext>>>>);
+
+impl Observer for Callers {
+    fn event(&self, _: &Event<'_>) {}
+
+    fn span_begun(&self, span: &tracing::Span, parent: Option<TraceContext>) -> Option<TraceContext> {
+        if span.metadata().is_some_and(|span| span.name() == "order") {
+            self.0.lock().unwrap().push(parent);
+        }
+        None
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_passes_its_trace_on() {
+    const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut live = Live::new(Database::Sqlite).await;
+    let callers = Callers::default();
+    live.client = live.connect().observer(callers.clone()).await.unwrap();
+    let server = Server::start(&live, Access::open()).await;
+    beside(move || {
+        let start = json!({ "workflow": "greets", "input": null }).to_string();
+        let send = |path: &str, body: &str, traces: &[&str]| {
+            let json = [("Content-Type", "application/json")].into_iter();
+            let headers: Vec<_> = json.chain(traces.iter().map(|trace| ("Traceparent", *trace))).collect();
+            server.send("POST", path, &headers, body)
+        };
+        let start = |traces: &[&str]| {
+            let answer = send("/api/v1/runs", &start, traces);
+            assert_eq!(answer.status, 201, "{}", answer.text);
+            let run = answer.json()["run"].as_str().unwrap().to_owned();
+            (server.get(&format!("/api/v1/runs/{run}")).json()["trace"].clone(), run)
+        };
+        let (trace, run) = start(&[CALLER]);
+        let trace = trace.as_str().unwrap();
+        assert_eq!(trace[..36], CALLER[..36], "the run belongs to the trace of the request");
+        assert_ne!(trace, CALLER, "and stands below the span of the order");
+        // What is not understood begins no trace, and refuses nothing.
+        for traces in [&[][..], &["00-what"], &[CALLER, CALLER]] {
+            assert_eq!(start(traces).0, Value::Null, "{traces:?}");
+        }
+        let signal = json!({ "name": "go", "payload": "hello" }).to_string();
+        assert_eq!(send(&format!("/api/v1/runs/{run}/signals"), &signal, &[CALLER]).status, 200);
+        let caller = Some(CALLER.parse().unwrap());
+        assert_eq!(*callers.0.lock().unwrap(), [caller, None, None, None, caller]);
+        let order = json!({ "action": "cancel_run", "run": run, "trace_parent": "00-what" });
+        server.post("/api/v1/orders", &order).refuses(400, "bad_input");
     })
     .await;
     live.sweep().await;

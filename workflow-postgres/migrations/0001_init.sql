@@ -108,6 +108,7 @@ CREATE TABLE {schema}.workflow_runs (
     single_until        text    COLLATE "C",            -- when the run gives it up: at its 'begin' or 'end'
     parent_step_key     text    COLLATE "C",
     on_parent_end       text    COLLATE "C",            -- NULL for a run without a parent
+    trace               text    COLLATE "C",            -- where in a distributed trace the run was started
     tags                text    NOT NULL DEFAULT '{}',
     input               text    NOT NULL,
     -- A run is written again when it is claimed and when it ends, and each time its id gets a

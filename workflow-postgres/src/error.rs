@@ -3,7 +3,7 @@
 use sqlx::postgres::PgDatabaseError;
 
 use workflow_engine::faults::Fault;
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind, MissingOutcome};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, FENCE_SQLSTATE, MissingOutcome};
 
 /// An error of a call, before the operation is named.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ fn is_recorded_meanwhile(error: &PgDatabaseError) -> bool {
 /// which a server degrades: contention, a lost server, a server without writes, refused data,
 /// damage.
 fn classify_state(state: &str, routine: Option<&str>) -> (DatabaseErrorKind, bool) {
-    use DatabaseErrorKind::{Busy, Corrupt, Invalid, Other, ReadOnly, Unreachable};
+    use DatabaseErrorKind::{Busy, Corrupt, Invalid, Moved, Other, ReadOnly, Unreachable};
     match state {
         "40001" | "40P01" | "55P03" | "55006" | "57014" => (Busy, false),
         // A plan from before a migration, or a statement that a pooler prepared elsewhere: a new
@@ -177,6 +177,7 @@ fn classify_state(state: &str, routine: Option<&str>) -> (DatabaseErrorKind, boo
         "26000" | "42P05" => (Busy, true),
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Unreachable, true),
         "25006" => (ReadOnly, true),
+        FENCE_SQLSTATE => (Moved, false),
         "XX001" | "XX002" => (Corrupt, false),
         _ => match state.get(..2) {
             Some("53") => (Busy, false),
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn every_state_has_its_kind() {
-        use DatabaseErrorKind::{Busy, Corrupt, Invalid, Other, ReadOnly, Unreachable};
+        use DatabaseErrorKind::{Busy, Corrupt, Invalid, Moved, Other, ReadOnly, Unreachable};
         for (state, kind, breaks) in [
             ("40001", Busy, false),
             ("40P01", Busy, false),
@@ -213,6 +214,7 @@ mod tests {
             ("57P05", Unreachable, true),
             ("25P03", Unreachable, true),
             ("25006", ReadOnly, true),
+            ("WF001", Moved, false),
             ("22021", Invalid, false),
             ("22P05", Invalid, false),
             ("23505", Invalid, false),

@@ -95,6 +95,8 @@ mod sql;
 mod start;
 mod statistics;
 mod transaction;
+mod transfer;
+mod transfer_sql;
 mod within;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use workflow_engine::store::DatabaseErrorKind;
 
 use super::call::Limit;
 use super::error::Failure;
-use super::sql::{Sql, quoted};
+use super::sql::{Sql, Statement, quoted};
 
 /// Migrations, oldest first, each with the version of the schema after it.
 pub(super) type Migrations = [(i64, &'static str)];
@@ -17,7 +17,7 @@ pub(super) const MIGRATIONS: &Migrations = &[(1, include_str!("../migrations/000
 
 /// The deadline of a migration: a large table takes its time, and so does the wait for another
 /// process that migrates.
-const MIGRATION_DEADLINE: Duration = Duration::from_secs(600);
+pub(super) const MIGRATION_DEADLINE: Duration = Duration::from_secs(600);
 
 /// Lifts the time-out of statements, which is right for a call and too short for a migration.
 const NO_TIMEOUTS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
@@ -90,7 +90,7 @@ async fn apply_missing(
     // Read again: the last holder of the lock may have done all the work.
     let Some(found) = schema_version(&mut transaction, sql, schema).await? else { return Ok(None) };
     if found > 0 && migrations.iter().any(|(version, _)| *version > found) {
-        lock_tables(&mut transaction, sql).await?;
+        lock_tables(&mut transaction, sql, &sql.lock_tables).await?;
     }
     for (version, text) in migrations.iter().filter(|(version, _)| *version > found) {
         // The server notifies about each object that exists, and the driver logs that.
@@ -113,14 +113,14 @@ async fn apply_missing(
     Ok(version)
 }
 
-/// Locks the tables, and never blocks other sessions for long.
-async fn lock_tables(connection: &mut PgConnection, sql: &Sql) -> Result<(), Failure> {
+/// Locks tables by this statement, and never blocks other sessions for long.
+pub(super) async fn lock_tables(connection: &mut PgConnection, sql: &Sql, lock: &Statement) -> Result<(), Failure> {
     sql.lock_out_vacuum.query().execute(&mut *connection).await?;
     loop {
         // Rolling back to the savepoint frees the locks and resets the setting.
         let mut savepoint = connection.begin().await?;
         sqlx::raw_sql(LOCK_TIMEOUT).execute(&mut *savepoint).await?;
-        let locked = sql.lock_tables.query().execute(&mut *savepoint).await.map_err(Failure::from);
+        let locked = lock.query().execute(&mut *savepoint).await.map_err(Failure::from);
         match locked {
             Ok(_) => {
                 sqlx::raw_sql(NO_TIMEOUTS).execute(&mut *savepoint).await?;
@@ -130,7 +130,7 @@ async fn lock_tables(connection: &mut PgConnection, sql: &Sql) -> Result<(), Fai
             Err(failure) => return Err(failure),
         }
         tracing::warn!(
-            "a migration waits for a session that uses the tables, as a backup or a forgotten transaction does: see pg_stat_activity"
+            "a migration or a move waits for a session that uses the tables, as a backup or a forgotten transaction does: see pg_stat_activity"
         );
         tokio::time::sleep(LOCK_PAUSE).await;
     }

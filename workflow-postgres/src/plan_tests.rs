@@ -14,6 +14,7 @@ const EXPLAIN: &str = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF)";
 async fn every_statement_can_be_prepared() -> TestResult {
     let fixture = fixture().await?;
     let mut connection = fixture.connect().await?;
+    fixture.execute(fixture.store.sql.create_transfer_table.text()).await?;
     for (name, statement) in fixture.store.sql.all() {
         let types = parameter_types(&mut connection, &name, &statement).await;
         assert!(types.is_ok(), "{name}: {types:?}");

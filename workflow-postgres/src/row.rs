@@ -10,8 +10,9 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use workflow_engine::model::{
-    AcceptedSignal, AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Rank, Run, RunId, RunStatus,
-    SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, WorkerId, unquoted,
+    AcceptedSignal, AttemptStatus, Claim, InboxSignal, InvalidTraceContext, Lane, OnParentEnd, Parent, Rank, Run,
+    RunId, RunStatus, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TraceContext, WorkerId,
+    unquoted,
 };
 use workflow_engine::store::{ClaimedRun, EndedRun, WaitingApproval};
 
@@ -48,6 +49,7 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
     run.attempt = row.try_get("attempt")?;
     run.generation = row.try_get("generation")?;
     run.depth = row.try_get("depth")?;
+    run.trace = run.read_or("trace", trace(row.try_get("trace")?), None);
     run.parent = run.read_or("on_parent_end", parent(row), None);
     run.deadline_at = time_if_any(row, "deadline_at")?;
     run.cancel_requested_at = time_if_any(row, "cancel_requested_at")?;
@@ -80,6 +82,7 @@ pub(super) fn claimed_run(
         attempt: rest.2,
         generation: rest.3,
         depth: rest.4,
+        trace: trace(rest.11.as_deref()).unwrap_or_default(),
         parent_run_id: rest.5,
         deadline_at: rest.6,
         cancel_requested: rest.7.is_some(),
@@ -105,12 +108,13 @@ struct ClaimedRest(
     Timestamp,
     Option<String>,
     Option<i64>,
+    Option<String>,
 );
 
 impl ClaimedRest {
     /// Of a run without any of it, which was claimed for the first time then.
     fn usual(now: Timestamp) -> Self {
-        Self(0, 0, 1, 0, 0, None, None, None, now, None, None)
+        Self(0, 0, 1, 0, 0, None, None, None, now, None, None, None)
     }
 }
 
@@ -161,6 +165,11 @@ pub(super) fn step_attempt(row: &PgRow) -> Result<StepAttempt, Failure> {
         started_at: time(row, "started_at")?,
         completed_at: time_if_any(row, "completed_at")?,
     })
+}
+
+/// The place in a trace. A drive goes on without one that it does not understand.
+fn trace(text: Option<&str>) -> Result<Option<TraceContext>, InvalidTraceContext> {
+    text.map(str::parse).transpose()
 }
 
 fn parent(row: &PgRow) -> Result<Option<Parent>, Failure> {

@@ -20,7 +20,7 @@ use sqlx::{AssertSqlSafe, Postgres};
 
 use workflow_engine::faults::altered;
 use workflow_engine::model::{ErrorSummary, Rank, Timestamp};
-use workflow_engine::store::SCAN_BUDGET;
+use workflow_engine::store::{FENCE_REFUSAL, FENCE_SQLSTATE, SCAN_BUDGET};
 
 use super::parts::{Parts, PartsFence};
 use super::scan::ScanStatements;
@@ -65,6 +65,8 @@ impl Statement {
         let text = text
             .replace("{begun_head_start}", &Rank::Begun.head_start().to_string())
             .replace("{scan_budget}", &SCAN_BUDGET.to_string())
+            .replace("{refusal}", FENCE_REFUSAL)
+            .replace("{refusal_code}", FENCE_SQLSTATE)
             .replace("{error_bytes}", &ErrorSummary::MAX_STORED_BYTES.to_string());
         Self(format!("-- {name}\n{text}").into())
     }
@@ -185,6 +187,11 @@ macro_rules! statements {
 }
 
 impl Sql {
+    /// Returns a statement of this text, which was made of names of our own.
+    pub(super) fn made(&self, name: &str, text: &str) -> Statement {
+        Statement::of(format_args!("{name}"), text, &self.schema)
+    }
+
     /// Returns the statement that has these parts.
     pub(super) fn parts(&self, parts: Parts) -> Statement {
         let mut composed = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,8 +213,9 @@ statements! {
     count_held_runs,
     count_running,
     count_running_runs, count_runs, count_seats, count_waiting, count_waiting_runs,
+    begin_transfer_writes, create_fence,
     create_schema,
-    create_schema_table,
+    create_schema_table, create_transfer_table,
     declare_limit,
     declare_queue,
     delete_deliveries,
@@ -220,6 +228,7 @@ statements! {
     delete_steps,
     delete_worker,
     deliver_event,
+    drop_fence, drop_transfer_table, end_transfer, end_transfer_writes,
     end_turns,
     end_worker_session,
     drop_open_waits,
@@ -236,11 +245,13 @@ statements! {
     find_next_due,
     find_oldest_due,
     find_parents,
+    find_recorded_worker,
     find_run,
     find_schema,
     find_signals,
     find_single_runs,
     find_started_runs,
+    find_transfer_table,
     find_unlocked_workers,
     find_waiting_lines,
     find_worker,
@@ -263,6 +274,7 @@ statements! {
     insert_schedules,
     insert_schema_version,
     insert_signals,
+    insert_transfer,
     insert_worker,
     list_approvals,
     add_ended, add_failures, find_ended, list_failures, list_statistics, put_statistics, take_statistics,
@@ -271,7 +283,7 @@ statements! {
     list_schedules,
     lock_bounds,
     lock_event,
-    lock_families,
+    lock_families, lock_fenced_tables,
     lock_gates, lock_lines,
     lock_migrations,
     lock_out_vacuum,
@@ -312,7 +324,7 @@ statements! {
     read_schema_version,
     read_seat_waits,
     read_seats,
-    read_statuses, read_steps_begun,
+    read_statuses, read_steps_begun, read_transfer,
     read_wakes,
     read_workers,
     release_unknown_claims,
@@ -322,7 +334,7 @@ statements! {
     resume_run,
     retry_runs,
     revive_run,
-    set_crashes,
+    set_crashes, set_gate_numbers, set_lane_numbers,
     set_single_keys, use_rate_of_queue, use_rates_of_gates, use_rates_of_lines,
     terminate_runs,
     try_lock_bounds,

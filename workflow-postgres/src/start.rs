@@ -147,6 +147,7 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         attempt: 1,
         generation: 0,
         depth: run.depth,
+        trace: run.trace,
         parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
         deadline_at,
         cancel_requested: false,
@@ -195,7 +196,8 @@ pub(super) fn bind<'q>(
         .bind(claim.map(|(_, takes)| takes.to_vec()).unwrap_or_default())
         .bind(request.map(|request| request.worker.as_uuid()))
         .bind(request.map(|request| micros(request.lease)))
-        .bind(runs.iter().map(|run| run.rank().number()).collect::<Vec<_>>());
+        .bind(runs.iter().map(|run| run.rank().number()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.trace.map(|trace| trace.to_string())).collect::<Vec<_>>());
     Ok(query)
 }
 

@@ -34,6 +34,7 @@
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
 //!   [`ClientError`], [`ApplicationPool`], [`ApplicationTransaction`].
 //! * Operators: the module [`operate`], with the search grammar and lists of runs.
+//! * Another database: [`Transfer`] moves a whole system.
 //! * Schedules: [`Schedule`], [`Overlap`], [`CatchUp`], [`ScheduleHandle`], [`Ctx::occurrence`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
@@ -67,6 +68,7 @@ mod step_error_tests;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;
+mod transfer;
 mod workflow;
 
 pub mod prelude;
@@ -86,15 +88,16 @@ pub use ctx::{
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
 pub use schedule::Schedule;
 pub use transaction::{TransactionOver, Tx};
+pub use transfer::{Transfer, TransferError, TransferProgress, TransferReport, TransferredTable};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind,
     ErrorSummary, EventName, FullQueue, GateLimits, HistoryError, InvalidBreaker, InvalidGate, InvalidName,
-    InvalidRate, InvalidTags, KeyReuse, Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject,
-    NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause,
-    QueueRecord, Rate, RecordedRun, Retain, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus, RunSummary,
-    Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
-    UnreadablePayload, UnreadableReason,
+    InvalidRate, InvalidTags, InvalidTraceContext, KeyReuse, Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS,
+    NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, Priority, QueueLimits,
+    QueuePause, QueueRecord, Rate, RecordedRun, Retain, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus,
+    RunSummary, Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp,
+    TraceContext, TypedPayload, UnreadablePayload, UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
@@ -115,6 +118,7 @@ pub mod internal {
     pub use crate::client::{call_waiting_seats, emit, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
     pub use crate::schedule::{DeclaredSchedule, ScheduleInput, ScheduledInput};
+    pub use workflow_engine::model::check_name;
     pub use workflow_engine::store::redact;
 }
 

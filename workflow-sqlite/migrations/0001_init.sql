@@ -90,6 +90,7 @@ CREATE TABLE workflow_runs (
     single_until        TEXT,                           -- when the run gives it up: at its 'begin' or 'end'
     parent_run_id       TEXT,
     parent_step_key     TEXT,
+    trace               TEXT,                           -- where in a distributed trace the run was started
     tags                TEXT    NOT NULL DEFAULT '{}',
     error               TEXT,
     output              TEXT,

@@ -198,6 +198,7 @@ struct ClaimedRow(
     Option<i64>,
     Timestamp,
     String,
+    Option<String>,
 );
 
 impl ClaimedRow {
@@ -222,6 +223,8 @@ impl ClaimedRow {
             attempt,
             generation,
             depth,
+            // A drive goes on without a place in a trace that it does not understand.
+            trace: self.20.and_then(|text| text.parse().ok()),
             parent_run_id: parent.ok().flatten(),
             deadline_at,
             cancel_requested: cancel_requested_at.is_some(),

@@ -113,6 +113,8 @@ fn kind_of_code(code: i32) -> DatabaseErrorKind {
         ffi::SQLITE_IOERR_CORRUPTFS | ffi::SQLITE_IOERR_DATA => return DatabaseErrorKind::Corrupt,
         // The file was moved while it was open: later writes would be lost.
         ffi::SQLITE_READONLY_DBMOVED => return DatabaseErrorKind::Unreachable,
+        // No other trigger of ours refuses a write.
+        ffi::SQLITE_CONSTRAINT_TRIGGER => return DatabaseErrorKind::Moved,
         _ => {}
     }
     match code & 0xff {
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_code_has_its_kind() {
-        use DatabaseErrorKind::{Busy, Corrupt, Invalid, Other, ReadOnly, Unreachable};
+        use DatabaseErrorKind::{Busy, Corrupt, Invalid, Moved, Other, ReadOnly, Unreachable};
         for (code, kind) in [
             (5, Busy),                   // BUSY
             (5 | (2 << 8), Busy),        // BUSY_SNAPSHOT
@@ -159,6 +161,7 @@ mod tests {
             (26, Corrupt),               // NOTADB
             (19, Invalid),               // CONSTRAINT
             (19 | (1 << 8), Invalid),    // CONSTRAINT_CHECK
+            (19 | (7 << 8), Moved),      // CONSTRAINT_TRIGGER
             (18, Invalid),               // TOOBIG
             (20, Invalid),               // MISMATCH
             (25, Invalid),               // RANGE

@@ -98,6 +98,7 @@ pub(super) fn new_run() -> NewRun {
         tags: BTreeMap::new(),
         parent: None,
         depth: 0,
+        trace: None,
     }
 }
 

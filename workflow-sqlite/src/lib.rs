@@ -79,6 +79,8 @@ mod sql;
 mod start;
 mod statistics;
 mod transaction;
+mod transfer;
+mod transfer_sql;
 mod wal_file;
 mod wal_watch;
 mod within;

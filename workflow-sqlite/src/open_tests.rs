@@ -181,6 +181,7 @@ async fn every_statement_prepares_and_says_what_it_is() {
     use sqlx::{Executor, SqlSafeStr, SqlStr};
     let f = Fixture::file().await;
     let mut writer = f.store.database.writer.lock().await.unwrap();
+    sqlx::query(sql::CREATE_TRANSFER_TABLE).execute(writer.connection().unwrap()).await.unwrap();
     let scans = sql::SCANS.iter().flat_map(|(source, scan)| [(*source, scan.find_end), (*source, scan.list)]);
     for (file, statement) in sql::ALL.iter().copied().chain(scans) {
         let text: SqlStr = statement.into_sql_str();

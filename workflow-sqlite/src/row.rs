@@ -11,8 +11,8 @@ use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, PayloadContext, PayloadPlace, Rank,
-    Run, RunId, RunStatus, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, UnreadablePayload,
-    UnreadableReason, WorkerId, unquoted,
+    Run, RunId, RunStatus, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TraceContext,
+    UnreadablePayload, UnreadableReason, WorkerId, unquoted,
 };
 use workflow_engine::store::{DatabaseError, EndedRun, Renewed, WaitingApproval};
 
@@ -54,6 +54,7 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     run.attempt = get(row, "attempt")?;
     run.generation = get(row, "generation")?;
     run.depth = get(row, "depth")?;
+    run.trace = run.read_or("trace", trace(row).map_err(reason), None);
     run.parent = run.read_or("parent", parent(row).map_err(reason), None);
     run.deadline_at = maybe_time(row, "deadline_at")?;
     run.cancel_requested_at = maybe_time(row, "cancel_requested_at")?;
@@ -135,6 +136,11 @@ fn parent(row: &SqliteRow) -> Result<Option<Parent>> {
     let Some(run_id) = maybe_id(row, "parent_run_id")? else { return Ok(None) };
     let on_end = word(row, "on_parent_end", OnParentEnd::parse)?;
     Ok(Some(Parent { run_id, step_key: get(row, "parent_step_key")?, on_end }))
+}
+
+fn trace(row: &SqliteRow) -> Result<Option<TraceContext>> {
+    let text: Option<String> = get(row, "trace")?;
+    text.map(|text| text.parse().map_err(|error| corrupt(OPERATION, error))).transpose()
 }
 
 fn single(row: &SqliteRow) -> Result<Option<SingleKey>> {

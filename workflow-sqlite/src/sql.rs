@@ -137,7 +137,16 @@ statements! {
     USE_RATE_OF_QUEUE = "use_rate_of_queue.sql";
     USE_RATES_OF_GATES = "use_rates_of_gates.sql";
     WEIGH_GATE = "weigh_gate.sql";
+    BEGIN_TRANSFER_WRITES = "begin_transfer_writes.sql";
     CREATE_SCHEMA_TABLE = "create_schema_table.sql";
+    CREATE_TRANSFER_TABLE = "create_transfer_table.sql";
+    DROP_TRANSFER_TABLE = "drop_transfer_table.sql";
+    END_TRANSFER = "end_transfer.sql";
+    END_TRANSFER_WRITES = "end_transfer_writes.sql";
+    FIND_RECORDED_WORKER = "find_recorded_worker.sql";
+    FIND_TRANSFER_TABLE = "find_transfer_table.sql";
+    INSERT_TRANSFER = "insert_transfer.sql";
+    READ_TRANSFER = "read_transfer.sql";
     DECLARE_LIMIT = "declare_limit.sql";
     DECLARE_QUEUE = "declare_queue.sql";
     DELETE_RECEIVED_SIGNALS = "delete_received_signals.sql";

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
-use workflow_engine::model::{Lane, NewRun, RunId, Timestamp};
+use workflow_engine::model::{Lane, NewRun, RunId, Timestamp, TraceContext};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Outcomes, StartOutcome, Write};
 
 use super::error::During;
@@ -32,6 +32,7 @@ struct NewRow<'a>(
     i16,
     &'a str,
     bool,
+    Option<TraceContext>,
 );
 
 /// The starts of a batch.
@@ -213,6 +214,7 @@ fn new_row(run: &NewRun, now: Timestamp, asks: bool) -> Result<NewRow<'_>, Datab
         run.rank().number(),
         run.gate.as_deref().unwrap_or_default(),
         asks,
+        run.trace,
     ))
 }
 

@@ -19,6 +19,8 @@ pub mod files;
 mod function;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "knowledge")]
+pub mod knowledge;
 #[cfg(feature = "log")]
 pub mod log;
 #[cfg(feature = "mail")]
@@ -36,6 +38,6 @@ mod schema;
 
 /// Compiles the code on this page of the guide.
 #[cfg(all(doctest, target_os = "linux", feature = "fs", feature = "mail", feature = "mcp", feature = "model"))]
-#[cfg(feature = "notify")]
+#[cfg(all(feature = "knowledge", feature = "notify"))]
 #[doc = include_str!("../../docs/guide/tools.md")]
 struct ToolsPage;

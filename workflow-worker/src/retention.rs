@@ -14,7 +14,7 @@ use workflow_engine::observe::Event;
 use workflow_engine::store::{
     DeleteOutcome, DeleteWrite, Direction, Outcome, RunList, SCAN_BUDGET, WorkerRecord, Write, list_runs,
 };
-use workflow_sdk::DatabaseError;
+use workflow_sdk::{Client, DatabaseError};
 
 use crate::registry::Registry;
 use crate::shared::Shared;
@@ -154,7 +154,7 @@ pub(crate) async fn delete_old_runs(shared: Arc<Shared>) {
 /// Looks once for old runs of every workflow, and deletes them.
 async fn sweep(shared: &Shared) -> Result<(), DatabaseError> {
     let begun = Instant::now();
-    let mut sweep = Sweep { shared, slice: 1, deleted: 0, kept: 0 };
+    let mut sweep = Sweep::new(&shared.client);
     let mut from = None;
     loop {
         // At each page another worker may delete by now, or keep runs for longer.
@@ -164,7 +164,7 @@ async fn sweep(shared: &Shared) -> Result<(), DatabaseError> {
             break;
         }
     }
-    let Sweep { deleted, kept, .. } = sweep;
+    let (deleted, kept) = sweep.counts();
     if deleted > 0 {
         let duration = begun.elapsed();
         let worker = shared.id;
@@ -195,36 +195,59 @@ async fn read_duty(shared: &Shared) -> Result<Retention, DatabaseError> {
 /// # Errors
 /// The worker whose declaration is not understood. Nothing may be deleted then.
 fn duty_of(own: WorkerId, workers: &[WorkerRecord]) -> Result<Retention, WorkerId> {
-    let declares = |worker: &&WorkerRecord| worker.live && worker.retention != Some(Retention::default());
-    let declaring: Vec<&WorkerRecord> = workers.iter().filter(declares).collect();
-    if declaring.iter().map(|worker| worker.id).min() != Some(own) {
+    if workers.iter().filter(|worker| declares(worker)).map(|worker| worker.id).min() != Some(own) {
         return Ok(Retention::default());
     }
-    let declared: Vec<&Retention> =
-        declaring.iter().map(|worker| worker.retention.as_ref().ok_or(worker.id)).collect::<Result<_, _>>()?;
-    Ok(Retention::merged(declared))
+    declared_by_living(workers).map(Retention::merged)
+}
+
+fn declares(worker: &WorkerRecord) -> bool {
+    worker.live && worker.retention != Some(Retention::default())
+}
+
+/// Returns what the living workers declare.
+///
+/// # Errors
+/// A worker whose declaration is not understood.
+pub(crate) fn declared_by_living(workers: &[WorkerRecord]) -> Result<Vec<&Retention>, WorkerId> {
+    let declaring = workers.iter().filter(|worker| declares(worker));
+    declaring.map(|worker| worker.retention.as_ref().ok_or(worker.id)).collect()
 }
 
 /// One look for old runs.
-struct Sweep<'s> {
-    shared: &'s Shared,
+pub(crate) struct Sweep<'c> {
+    client: &'c Client,
     /// How many runs the next batch deletes.
     slice: usize,
     deleted: u64,
     kept: u64,
 }
 
-impl Sweep<'_> {
+impl<'c> Sweep<'c> {
+    pub(crate) fn new(client: &'c Client) -> Self {
+        Self { client, slice: 1, deleted: 0, kept: 0 }
+    }
+
+    /// Returns how many runs were deleted, and how many were kept because something needs them.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.deleted, self.kept)
+    }
+
     /// Deletes the old runs of the next page behind `from`, in the order of their starts. Returns
     /// where the next page begins; `None` after the last one.
     async fn delete_page(&mut self, duty: &Retention, from: Option<RunId>) -> Result<Option<RunId>, DatabaseError> {
-        let store = self.shared.client.store();
+        let store = self.client.store();
         let begun = Instant::now();
         let now = store.next_due(&[]).await?.now;
         let Some(list) = candidates(duty, from, now) else { return Ok(None) };
         let page = list_runs(&**store, &list).await?;
         rest_after(begun.elapsed()).await;
-        let mut old: &[(RunId, Timestamp)] = &old_runs(&page.runs, duty, now);
+        self.delete(&old_runs(&page.runs, duty, now)).await?;
+        Ok(page.next)
+    }
+
+    /// Deletes these runs in slices, unless they ended later than at these times.
+    pub(crate) async fn delete(&mut self, mut old: &[(RunId, Timestamp)]) -> Result<(), DatabaseError> {
         while !old.is_empty() {
             let (slice, later) = old.split_at(self.slice.min(old.len()));
             old = later;
@@ -234,7 +257,7 @@ impl Sweep<'_> {
             self.slice = next_slice(self.slice, took);
             rest_after(took).await;
         }
-        Ok(page.next)
+        Ok(())
     }
 
     /// Deletes these runs unless they ended later than at these times.
@@ -242,8 +265,8 @@ impl Sweep<'_> {
         let mut pending = Vec::with_capacity(slice.len());
         for (run_id, before) in slice {
             let write = DeleteWrite { run_id: *run_id, ended_before: Some(*before) };
-            // The worker ends with the executor.
-            let Ok(sent) = self.shared.executor().send(Write::Delete(write)).await else {
+            // Nothing goes on without the executor.
+            let Ok(sent) = self.client.executor().send(Write::Delete(write)).await else {
                 return std::future::pending().await;
             };
             pending.push(sent);
@@ -267,7 +290,7 @@ async fn rest_after(work: Duration) {
 
 /// Returns the list of the runs that may be old: those that the shortest retention lets go. `None`
 /// if every run stays.
-fn candidates(duty: &Retention, from: Option<RunId>, now: Timestamp) -> Option<RunList> {
+pub(crate) fn candidates(duty: &Retention, from: Option<RunId>, now: Timestamp) -> Option<RunList> {
     let limited = || duty.0.iter().flat_map(|(workflow, retain)| retain.limits().map(move |limit| (workflow, limit)));
     let shortest = limited().map(|(_, (_, after))| after).min()?;
     let mut names: Vec<&String> = limited().map(|(workflow, _)| workflow).collect();
@@ -282,7 +305,7 @@ fn candidates(duty: &Retention, from: Option<RunId>, now: Timestamp) -> Option<R
 }
 
 /// Returns those of these runs that are old, each with the time before which it has to have ended.
-fn old_runs(runs: &[RunSummary], duty: &Retention, now: Timestamp) -> Vec<(RunId, Timestamp)> {
+pub(crate) fn old_runs(runs: &[RunSummary], duty: &Retention, now: Timestamp) -> Vec<(RunId, Timestamp)> {
     let old = runs.iter().filter_map(|run| {
         let before = now - duty.0.get(&run.lane.workflow)?.limit(run.status)?;
         (run.completed_at? < before).then_some((run.id, before))

@@ -158,6 +158,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events/{event}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts the flows that have the event as a trigger, then delivers it */
+        post: operations["emitToFlows"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/failures": {
         parameters: {
             query?: never;
@@ -169,6 +186,143 @@ export interface paths {
         get: operations["listFailures"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the newest version of each flow */
+        get: operations["listFlows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/flows/{flow}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads a version of a flow with its graph */
+        get: operations["readFlow"];
+        /** Deploys a document as a version of a flow */
+        put: operations["deployFlow"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/flows/{flow}/diagram": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Draws a version of a flow */
+        get: operations["drawFlow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/flows/{flow}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the versions of a flow, the newest first */
+        get: operations["listFlowVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/flows:check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Tells every fault of a document */
+        post: operations["checkFlow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/flows:run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts a run of a deployed flow or of a document, on behalf of the actor */
+        post: operations["runFlow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/gates/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decides the one gate of a token; needs no other right */
+        post: operations["decideByToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/hooks/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts a run of the flow that has this webhook; signed, or by an actor */
+        post: operations["receiveHook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -545,6 +699,40 @@ export interface paths {
         get: operations["readStats"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/steps/{run}/{key}/done": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends a step that is done outside */
+        post: operations["doneStep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/steps/{run}/{key}/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decides an approval or a decision */
+        post: operations["readyStep"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1014,6 +1202,16 @@ export interface components {
             /** @description `true` if changes after the place may be missing, because it is too old or of another process. Read again what is shown, then go on from `cursor`. */
             reset?: boolean;
         };
+        CheckedFlow: {
+            /** @enum {string} */
+            dialect: "native" | "two-table" | "opcode";
+            digest?: string;
+            findings: components["schemas"]["Finding"][];
+            name?: string;
+            /** Format: int64 */
+            untold: number;
+            valid: boolean;
+        };
         /** @description A number of rows, counted up to a bound. */
         Count: {
             /** @description `true` if there may be more: the count ended at its bound. */
@@ -1075,6 +1273,19 @@ export interface components {
             /** @description The times. */
             timing: components["schemas"]["Timing"];
         };
+        DeployedFlow: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            description: string;
+            digest: string;
+            is_new?: boolean;
+            name: string;
+            /** Format: int64 */
+            number: number;
+            triggers: string[];
+            version: string;
+        };
         /** @description The answer to an order. */
         Done: components["schemas"]["OrderOutcome"] & {
             /** @description One sentence for people. */
@@ -1089,6 +1300,9 @@ export interface components {
              * @description Whole seconds.
              */
             secs: number;
+        };
+        Emitted: components["schemas"]["Done"] & {
+            started: string[];
         };
         /** @description Items of a stream. */
         EmittedPage: {
@@ -1324,6 +1538,57 @@ export interface components {
             /** @description The workflow. */
             workflow: string;
         };
+        Finding: {
+            code: string;
+            /** Format: int64 */
+            column: number;
+            /** @description Edits that repair it: JSON Patch, or edits of the text */
+            fix?: Record<string, never>;
+            help?: string;
+            /** Format: int64 */
+            line: number;
+            message: string;
+            path: string;
+            /** @enum {string} */
+            severity: "error" | "warning";
+        };
+        FlowDetail: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            /** @description The graph */
+            definition?: unknown;
+            description: string;
+            digest: string;
+            name: string;
+            /** Format: int64 */
+            number: number;
+            triggers: string[];
+            version: string;
+        };
+        FlowDiagram: {
+            levels: string[][];
+            mermaid: string;
+        };
+        FlowDocument: {
+            /** @enum {string} */
+            dialect?: "native" | "two-table" | "opcode";
+            document: string;
+            input?: unknown;
+            name?: string;
+        };
+        FlowSummary: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            description: string;
+            digest: string;
+            name: string;
+            /** Format: int64 */
+            number: number;
+            triggers: string[];
+            version: string;
+        };
         /** @description Forks a run: see fork. */
         ForkRun: {
             /** @description The key of the first step that is done again. Default: all are. */
@@ -1454,6 +1719,34 @@ export interface components {
          * @enum {string}
          */
         MarkKind: "crashed" | "resumed" | "interrupted";
+        NewEvent: {
+            data?: unknown;
+            key: string;
+        };
+        NewFlowRun: {
+            /** Format: int64 */
+            at?: number;
+            /** Format: int64 */
+            delay_ms?: number;
+            /** @enum {string} */
+            dialect?: "native" | "two-table" | "opcode";
+            document?: string;
+            flow?: string;
+            input?: unknown;
+            key?: string;
+            priority?: components["schemas"]["Priority"];
+            queue?: string;
+            tags?: {
+                [key: string]: string;
+            };
+            version?: string;
+        };
+        NewFlowVersion: {
+            /** @enum {string} */
+            dialect?: "native" | "two-table" | "opcode";
+            document: string;
+            version?: string;
+        };
         NewFork: {
             from?: string;
             input?: unknown;
@@ -1513,6 +1806,7 @@ export interface components {
             actor?: string | null;
             /** @description Why. It goes into the audit row. Default: none. */
             reason?: string | null;
+            trace_parent?: components["schemas"]["TraceContext"] | null;
         };
         /** @description The outcome of an order, for programs. Its text is an object with the name of the outcome: `{"outcome":"already_ended","status":"failed"}`. */
         OrderOutcome: {
@@ -1669,6 +1963,7 @@ export interface components {
         Problem: {
             code: string;
             detail: string;
+            findings?: components["schemas"]["Finding"][];
             help: string;
             query?: components["schemas"]["QueryError"];
             status: number;
@@ -1870,6 +2165,7 @@ export interface components {
             tags?: {
                 [key: string]: string;
             };
+            trace?: components["schemas"]["TraceContext"] | null;
             /** @description The columns of the row that this program does not understand, each with the reason. */
             unreadable?: string[];
         };
@@ -2097,11 +2393,24 @@ export interface components {
              */
             seconds: number;
         };
+        StepAnswer: {
+            approved?: boolean;
+            choice?: unknown;
+            note?: string;
+        };
         /**
          * @description The kind of a durable operation.
          * @enum {string}
          */
         StepKind: "step" | "sleep" | "signal" | "approval" | "event" | "child" | "transaction" | "compensation" | "interruption" | "patch" | "published" | "emitted";
+        StepReport: {
+            error?: {
+                /** @enum {string} */
+                class?: "invalid" | "rate_limited" | "unavailable" | "timeout" | "connection" | "failed";
+                message: string;
+            };
+            result?: unknown;
+        };
         /** @description An error in its stored form. A replay sees the stored form, so the first run sees it too. */
         StoredError: {
             /** @description How many attempts can still follow this failed attempt. `None` in a final error. */
@@ -2197,6 +2506,15 @@ export interface components {
             /** @description The time zone of the expressions, as the IANA names it. */
             zone: string;
         };
+        TokenAnswer: {
+            approved?: boolean;
+            by?: string;
+            choice?: unknown;
+            note?: string;
+            report?: components["schemas"]["StepReport"];
+        };
+        /** @description A place in a distributed trace, as the header `traceparent` has it. */
+        TraceContext: string;
         /** @description A value of an author's own error type, stored beside the error's text. */
         TypedPayload: {
             /** @description The value as JSON text. */
@@ -2368,7 +2686,9 @@ export interface operations {
     startBulk: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2465,7 +2785,9 @@ export interface operations {
     stopBulk: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 bulk: string;
             };
@@ -2595,6 +2917,43 @@ export interface operations {
             };
         };
     };
+    emitToFlows: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewEvent"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Emitted"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listFailures: {
         parameters: {
             query?: {
@@ -2615,6 +2974,350 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FailurePage"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listFlows: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The flows, by their names */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowSummary"][];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readFlow: {
+        parameters: {
+            query?: {
+                version?: string;
+            };
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowDetail"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deployFlow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFlowVersion"];
+            };
+        };
+        responses: {
+            /** @description A version had this body, and nothing was added */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeployedFlow"];
+                };
+            };
+            /** @description The version was added */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeployedFlow"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    drawFlow: {
+        parameters: {
+            query?: {
+                version?: string;
+            };
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowDiagram"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listFlowVersions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The versions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowSummary"][];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    checkFlow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FlowDocument"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedFlow"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runFlow: {
+        parameters: {
+            query?: {
+                wait?: string;
+            };
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFlowRun"];
+            };
+        };
+        responses: {
+            /** @description The key has a run; or, with wait, the run has ended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"] | components["schemas"]["Done"];
+                };
+            };
+            /** @description The run was started */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description With wait: the run has not ended yet */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    decideByToken: {
+        parameters: {
+            query?: never;
+            header?: {
+                traceparent?: string;
+            };
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenAnswer"];
+            };
+        };
+        responses: {
+            /** @description The order was performed, or there was nothing to change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    receiveHook: {
+        parameters: {
+            query?: never;
+            header?: {
+                "webhook-id"?: string;
+                "webhook-timestamp"?: string;
+                "webhook-signature"?: string;
+                "x-hub-signature-256"?: string;
+            };
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description The key has a run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description The run was started */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
                 };
             };
             /** @description A refusal or a failure */
@@ -2660,7 +3363,9 @@ export interface operations {
     perform: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2794,6 +3499,7 @@ export interface operations {
             };
             header?: {
                 "Idempotency-Key"?: string;
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -2910,7 +3616,9 @@ export interface operations {
             query?: {
                 reason?: string;
             };
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -2941,7 +3649,9 @@ export interface operations {
     decideApproval: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 approval: string;
@@ -3053,7 +3763,9 @@ export interface operations {
     forkRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -3240,7 +3952,9 @@ export interface operations {
     signalRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
             };
@@ -3352,7 +4066,9 @@ export interface operations {
             query?: {
                 reason?: string;
             };
-            header?: never;
+            header?: {
+                traceparent?: string;
+            };
             path: {
                 run: string;
                 change: "cancel" | "terminate" | "pause" | "resume" | "retry";
@@ -3468,6 +4184,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StatsPage"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    doneStep: {
+        parameters: {
+            query?: never;
+            header?: {
+                traceparent?: string;
+            };
+            path: {
+                run: string;
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepReport"];
+            };
+        };
+        responses: {
+            /** @description The order was performed, or there was nothing to change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readyStep: {
+        parameters: {
+            query?: never;
+            header?: {
+                traceparent?: string;
+            };
+            path: {
+                run: string;
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepAnswer"];
+            };
+        };
+        responses: {
+            /** @description The order was performed, or there was nothing to change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
                 };
             };
             /** @description A refusal or a failure */

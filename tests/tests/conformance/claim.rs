@@ -14,7 +14,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 pub async fn a_claim_takes_the_run_and_returns_all_of_it(fixture: Fixture) {
     let deadline = fixture.now() + 1000 * SECOND;
-    let new = NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() };
+    let trace = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00".parse().unwrap());
+    let new = NewRun { deadline: Some(StartTime::At(deadline)), trace, ..new_run() };
     let created_at = fixture.now();
     fixture.start(&new).await;
     fixture.advance(SECOND);
@@ -25,7 +26,7 @@ pub async fn a_claim_takes_the_run_and_returns_all_of_it(fixture: Fixture) {
     assert_eq!(claimed.now, now);
     let [run] = claimed.runs.as_slice() else { panic!("one run: {claimed:?}") };
     assert_eq!(run.claim, Claim { run_id: new.id, epoch: 1 });
-    assert_eq!(run.lane, new.lane);
+    assert_eq!((&run.lane, run.trace), (&new.lane, new.trace));
     assert_eq!(run.input, new.input);
     assert_eq!((run.wakes, run.crashes, run.cancel_requested), (0, 0, false));
     assert_eq!(run.deadline_at, Some(deadline));

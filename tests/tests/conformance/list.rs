@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    NameCondition, NamePattern, NewRun, Priority, Run, RunConditions, RunSummary, StartTime, TagCondition, TimeSpan,
+    MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions, RunSummary, StartTime,
+    TagCondition, TimeSpan,
 };
 use workflow_engine::store::{Direction, ListedRuns, RunEnd, RunList, SCAN_BUDGET, ScanSource, Write, list_runs};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
@@ -289,6 +290,49 @@ pub async fn a_cut_source_hides_no_run_of_another_one(fixture: Fixture) {
     assert_eq!((claimed, seen.len()), (3, 400));
     seen.reverse();
     assert_eq!(seen, runs, "each once, in the order of the ids");
+}
+
+pub async fn runs_are_found_by_the_message_of_their_error(fixture: Fixture) {
+    let runs = fixture.started_many(600).await;
+    let request = workflow_engine::store::ClaimRequest { limit: 600, ..claim_request() };
+    let mut writes = Vec::new();
+    for claimed in fixture.claim(&request).await.runs {
+        let number = runs.iter().position(|run| *run == claimed.claim.run_id).expect("a run of this case");
+        let message = match number {
+            // More failed runs than one part of a scan lie between these two.
+            1 | 590 => format!("card {number} declined: \"no % funds\""),
+            _ => format!("no answer within {number} s"),
+        };
+        let failed = RunEnd::Failed(error(&message));
+        writes.push(end(claimed.claim, if number == 0 { RunEnd::Canceled } else { failed }));
+    }
+    fixture.store.commit(&writes).await.expect("commit");
+    let of = |any_of: &[&str], none_of: &[&str]| {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let error = MessageCondition { any_of: texts(any_of), none_of: texts(none_of) };
+        RunConditions { statuses: [RunStatus::Failed, RunStatus::Canceled].into(), error, ..RunConditions::none() }
+    };
+    for (text, found) in [
+        ("declined", vec![runs[590], runs[1]]),
+        ("no % funds", vec![runs[590], runs[1]]),
+        ("card 590", vec![runs[590]]),
+        // The message of the group of failures.
+        ("card # declined", vec![runs[590], runs[1]]),
+        ("Declined", Vec::new()),
+        ("d_clined", Vec::new()),
+    ] {
+        let listed = list(&fixture, &list_of(of(&[text], &[]))).await;
+        assert_eq!((ids(&listed.runs), listed.next), (found, None), "{text}");
+    }
+    let other = list(&fixture, &list_of(of(&[], &["no answer"]))).await;
+    assert_eq!(ids(&other.runs), [runs[590], runs[1], runs[0]], "a run without an error has no message");
+    let first = list(&fixture, &RunList { limit: 1, ..list_of(of(&["declined"], &[])) }).await;
+    assert_eq!((ids(&first.runs), first.next, first.is_cut), (vec![runs[590]], Some(runs[590]), false));
+    let mut page = RunList { budget: 400, ..list_of(of(&["declined"], &[])) };
+    let cut = list(&fixture, &page).await;
+    assert_eq!((ids(&cut.runs), cut.next, cut.is_cut), (vec![runs[590]], Some(runs[200]), true));
+    page.from = cut.next;
+    assert_eq!(ids(&list(&fixture, &page).await.runs), [runs[1]]);
 }
 
 pub async fn changes_while_pages_are_turned_neither_hide_nor_repeat_a_run(fixture: Fixture) {

@@ -367,6 +367,7 @@ workflow_tests::cases! {
         a_list_turns_its_pages_in_both_directions,
         the_budget_ends_a_page_and_the_list_goes_on,
         a_cut_source_hides_no_run_of_another_one,
+        runs_are_found_by_the_message_of_their_error,
         changes_while_pages_are_turned_neither_hide_nor_repeat_a_run,
         a_list_has_no_payload_and_cuts_a_long_error,
     }

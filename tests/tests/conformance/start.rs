@@ -21,6 +21,7 @@ pub async fn a_run_is_stored_as_it_was_started(fixture: Fixture) {
         tags: BTreeMap::from([("region".into(), "eu".into()), ("empty".into(), String::new())]),
         parent: None,
         depth: 0,
+        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap()),
         ..new_run()
     };
     assert_eq!(fixture.start(&new).await, StartOutcome::Created);
@@ -32,7 +33,7 @@ pub async fn a_run_is_stored_as_it_was_started(fixture: Fixture) {
     assert_eq!(run.status, RunStatus::Pending);
     assert_eq!(run.input, new.input);
     assert_eq!(run.key, new.key);
-    assert_eq!(run.tags, new.tags);
+    assert_eq!((run.tags, run.trace), (new.tags, new.trace));
     assert_eq!(run.available_at, now + HOUR);
     assert_eq!(run.deadline_at, Some(now + 2 * HOUR));
     assert_eq!(run.created_at, now);

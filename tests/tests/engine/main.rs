@@ -61,7 +61,9 @@ mod step_limits;
 mod step_rates;
 mod streams;
 mod timeouts;
+mod traces;
 mod transaction;
+mod transfer;
 mod unreadable_rows;
 
 /// Longer than any case takes: a case that hangs fails with a message.
@@ -97,6 +99,16 @@ workflow_tests::cases! {
         a_workflow_needs_neither_input_nor_state,
         an_output_that_cannot_be_stored_fails_the_run,
         an_input_that_does_not_decode_fails_the_run,
+    }
+    transfer {
+        a_moved_system_goes_on_where_it_was,
+        the_source_of_a_move_refuses_every_change,
+        a_move_that_stopped_goes_on,
+        a_move_that_was_undone_leaves_the_source_as_it_was,
+        a_move_is_refused_beside_workers_and_into_a_used_database,
+        a_damaged_copy_stays_closed,
+        the_runs_of_a_dead_worker_go_on_after_a_move,
+        every_column_is_moved_or_said_not_to_be,
     }
     single {
         a_single_start_returns_the_run_that_has_not_ended,
@@ -227,6 +239,7 @@ workflow_tests::cases! {
         a_report_without_divergence_is_clean,
         a_worker_without_workflows_judges_no_run,
         a_workflow_that_publishes_is_judged,
+        one_run_of_the_database_is_replayed,
     }
     gates {
         the_limit_of_each_gate_holds_over_workers,
@@ -403,6 +416,7 @@ workflow_tests::cases! {
         old_runs_are_deleted_and_others_stay,
         a_worker_that_keeps_runs_longer_protects_them,
         a_retention_out_of_range_is_refused,
+        a_prune_deletes_once_what_no_worker_keeps,
     }
     statistics {
         counts_equal_what_ran,
@@ -410,6 +424,12 @@ workflow_tests::cases! {
         alike_failures_are_one_group,
         a_codec_leaves_no_message_of_an_error,
         a_kill_loses_the_counts_of_a_moment,
+    }
+    traces {
+        a_trace_survives_a_kill_and_reaches_children,
+        a_run_belongs_to_the_trace_that_it_was_given_first,
+        a_tracing_system_numbers_the_spans,
+        a_trace_that_is_not_understood_stops_no_run,
     }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,

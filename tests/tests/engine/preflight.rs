@@ -7,7 +7,7 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::testing::{ReplayError, replay};
 use workflow_sdk::{ClientError, Misfit, Replayed, RunId};
 use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection, until};
-use workflow_worker::{PreflightReport, Worker, WorkerError};
+use workflow_worker::{PreflightReport, ReplayRunError, Worker, WorkerError};
 
 use crate::reaches;
 
@@ -337,4 +337,32 @@ pub async fn a_worker_without_workflows_judges_no_run(db: Live) {
     assert!(matches!(db.worker(()).preflight().await, Err(WorkerError::NoWorkflows)));
     let twice = db.worker(Probe::new()).register(before::order).register(after::order);
     assert!(matches!(twice.preflight().await, Err(WorkerError::DuplicateWorkflow { .. })));
+}
+
+pub async fn one_run_of_the_database_is_replayed(db: Live) {
+    let waiting = parked(&db).await;
+    let mut raw = db.raw().await;
+    let rows = dump(&mut raw).await;
+    let probe = Probe::new();
+    let before = db.worker(probe.clone()).register(before::order);
+    let replayed = before.replay(waiting).await.unwrap();
+    assert!(matches!(&replayed, Replayed::Waits(calls) if calls[0].key == "sleep"), "{replayed:?}");
+    let after = after_worker(db.client.clone(), &probe);
+    let misfit = after.replay(waiting).await.unwrap_err();
+    assert!(matches!(&misfit, ReplayRunError::Misfit(Misfit::Diverged(_))), "{misfit:?}");
+    assert!(misfit.to_string().contains("charge-card"), "{misfit}");
+    assert_eq!(dump(&mut raw).await, rows, "the replay wrote to the database");
+    assert_eq!(probe.notes(), [""; 0], "a body began");
+
+    let gifts = db.worker(probe.clone()).register(before::gift);
+    let refused = gifts.replay(waiting).await.unwrap_err();
+    assert!(matches!(&refused, ReplayRunError::Unregistered { workflow, .. } if workflow == "order"), "{refused:?}");
+    let unknown = RunId::generate();
+    let refused = before.replay(unknown).await.unwrap_err();
+    assert!(matches!(&refused, ReplayRunError::UnknownRun { run_id } if *run_id == unknown), "{refused:?}");
+    let nothing = db.worker(()).replay(waiting).await.unwrap_err();
+    assert!(matches!(nothing, ReplayRunError::Worker(WorkerError::NoWorkflows)), "{nothing:?}");
+    raw.execute("UPDATE step_attempts SET kind = 'riddle' WHERE step_key = 'charge'").await;
+    let riddle = before.replay(waiting).await.unwrap_err();
+    assert!(matches!(&riddle, ReplayRunError::Unreadable(_)) && riddle.to_string().contains("riddle"), "{riddle:?}");
 }

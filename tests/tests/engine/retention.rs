@@ -3,7 +3,7 @@ use std::time::Duration;
 use workflow_sdk::ClientError;
 use workflow_sdk::prelude::*;
 use workflow_tests::{Live, LocalWorker, Probe, until};
-use workflow_worker::{Retain, WorkerError};
+use workflow_worker::{PruneError, Pruned, Retain, WorkerError, prune};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -94,4 +94,51 @@ pub async fn a_retention_out_of_range_is_refused(db: Live) {
     }
     let worker = db.worker(Probe::new()).register(kept_an_hour).retain_workflow("a\nb", Retain::forever());
     assert!(matches!(worker.run_until(std::future::pending()).await, Err(WorkerError::Name(_))));
+}
+
+pub async fn a_prune_deletes_once_what_no_worker_keeps(db: Live) {
+    let refused = prune(&db.client, true).await.unwrap_err();
+    assert!(matches!(refused, PruneError::NoRetention), "{refused:?}");
+    let probe = Probe::new();
+    let worker = |retain| db.worker(probe.clone()).register(kept_an_hour).retain(retain);
+    let working = LocalWorker::start(db.worker(probe.clone()).register(kept_an_hour).register(kept_for_ever));
+    let (old, failed) =
+        (db.client.start(kept_an_hour, false).await.unwrap(), db.client.start(kept_an_hour, true).await.unwrap());
+    let other = db.client.start(kept_for_ever, false).await.unwrap();
+    for run in [&old, &failed, &other] {
+        let _ = run.result().await;
+    }
+    age(&db, 2 * HOUR).await;
+    let young = db.client.start(kept_an_hour, false).await.unwrap();
+    young.result().await.unwrap();
+    working.stop().await;
+
+    let declared = worker(Retain::all(HOUR));
+    let counted = declared.prune(true).await.unwrap();
+    let each = |status| (("kept_an_hour".to_owned(), status), 1);
+    assert_eq!(counted.old, [each(RunStatus::Succeeded), each(RunStatus::Failed)].into());
+    assert_eq!((counted.deleted, counted.kept), (0, 0));
+    assert_eq!(old.status().await.unwrap(), RunStatus::Succeeded, "a count deletes nothing");
+
+    // A living worker keeps runs for longer.
+    let patient = LocalWorker::start(worker(Retain::all(9 * HOUR)));
+    until("the worker is there", async || {
+        let workers = db.client.store().workers().await.ok()?;
+        workers.iter().any(|worker| worker.live).then_some(())
+    })
+    .await;
+    assert_eq!(declared.prune(false).await.unwrap(), Pruned::default());
+    assert_eq!(prune(&db.client, false).await.unwrap(), Pruned::default());
+    patient.stop().await;
+
+    let pruned = declared.prune(false).await.unwrap();
+    assert_eq!((pruned.old, pruned.deleted, pruned.kept), (counted.old, 2, 0));
+    for deleted in [old.status().await, failed.status().await] {
+        assert!(matches!(deleted, Err(ClientError::UnknownRun { .. })), "{deleted:?}");
+    }
+    for kept in [other.status().await, young.status().await] {
+        assert_eq!(kept.unwrap(), RunStatus::Succeeded);
+    }
+    let refused = worker(Retain::all(Duration::ZERO)).prune(true).await.unwrap_err();
+    assert!(matches!(refused, PruneError::Worker(WorkerError::OutOfRange { .. })), "{refused:?}");
 }

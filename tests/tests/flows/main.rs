@@ -1,5 +1,5 @@
-//! Flows on the databases: versions, pinning, gates, limits and forks. What each construct does is
-//! tested in memory by the crate `workflow-flows`.
+//! Flows on the databases: versions, pinning, gates, limits, forks, documents and messages. What
+//! each construct does is tested in memory by the crate `workflow-flows`.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use workflow_tests::{Database, Live};
 
 #[path = "../../../workflow-flows/tests/common/mod.rs"]
 mod common;
+mod knowledge;
 mod runs;
+mod triggers;
 mod versions;
 
 /// Longer than any case takes: a case that hangs fails with a message.
@@ -15,12 +17,23 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 workflow_tests::cases! {
     "flows", "db: Live)",
+    knowledge {
+        later_runs_find_what_earlier_ones_wrote,
+        what_no_base_takes_fails_the_step,
+        each_database_finds_what_memory_finds,
+        random_searches_agree_with_memory,
+        a_worker_killed_at_a_commit_leaves_each_document_once,
+    }
     runs {
         the_two_table_flows_run,
         a_gate_is_decided_once_under_double_clicks,
         a_limit_holds_over_flows_and_workers,
         a_flow_pauses_or_cancels_its_run_at_its_timeout,
         a_worker_that_stops_gives_its_flows_to_another_one,
+    }
+    triggers {
+        a_trigger_of_the_clock_is_a_schedule,
+        an_event_of_a_flow_starts_another_once,
     }
     versions {
         a_deploy_adds_a_version_for_each_new_body,

@@ -4,22 +4,14 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use workflow_flows::graph::Flow;
 use workflow_flows::{FlowClient, FlowStart, FlowStore, FlowStoreError, flow};
-use workflow_sdk::{RunStatus, sqlx};
+use workflow_sdk::RunStatus;
 use workflow_tests::{Live, LocalWorker, until};
 
 use crate::common::{Calls, echo, runtime, step, steps};
 
 /// Opens a store in the database of the case.
-async fn store(db: &Live) -> FlowStore {
-    match db.schema() {
-        None => FlowStore::connect(&db.url()).await.unwrap(),
-        Some(schema) => {
-            let options: sqlx::postgres::PgConnectOptions = db.url().parse().unwrap();
-            let pool = sqlx::postgres::PgPoolOptions::new().max_connections(4);
-            let pool = pool.connect_with(options.options([("search_path", schema)])).await.unwrap();
-            FlowStore::with_postgres(pool).await.unwrap()
-        }
-    }
+pub(crate) async fn store(db: &Live) -> FlowStore {
+    FlowStore::connect(&db.url_of_tables()).await.unwrap()
 }
 
 fn says(text: &str) -> Flow {

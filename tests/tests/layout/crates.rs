@@ -7,7 +7,7 @@ use std::fs;
 use crate::sources::{SHIPPED, all_shipped, root, shipped};
 
 /// For each crate, the crates of the workspace below it. Arrows point downwards only.
-const BELOW: [(&str, &[&str]); 13] = [
+const BELOW: [(&str, &[&str]); 14] = [
     ("workflow-engine", &[]),
     ("workflow-macros", &[]),
     ("workflow-sqlite", &["workflow-engine"]),
@@ -15,19 +15,22 @@ const BELOW: [(&str, &[&str]); 13] = [
     ("workflow-sdk", &["workflow-engine", "workflow-macros", "workflow-postgres", "workflow-sqlite"]),
     ("workflow-worker", &["workflow-engine", "workflow-sdk"]),
     ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
-    ("workflow-http", &["workflow-sdk"]),
-    ("workflow-remote", &["workflow-sdk"]),
     ("workflow-flows", &["workflow-sdk"]),
+    ("workflow-http", &["workflow-flows", "workflow-sdk"]),
+    ("workflow-remote", &["workflow-sdk"]),
     ("workflow-tools", &["workflow-flows"]),
-    ("workflow-dashboard", &["workflow-http", "workflow-sdk"]),
+    ("workflow-dashboard", &["workflow-flows", "workflow-http", "workflow-sdk"]),
+    ("workflow-mcp", &["workflow-flows", "workflow-http", "workflow-sdk"]),
     (
         "workflow-cli",
         &[
             "workflow-dashboard",
             "workflow-flows",
             "workflow-http",
+            "workflow-mcp",
             "workflow-remote",
             "workflow-sdk",
+            "workflow-testing",
             "workflow-worker",
         ],
     ),
@@ -93,7 +96,7 @@ struct Refused {
     words: &'static [&'static str],
 }
 
-const REFUSED: [Refused; 17] = [
+const REFUSED: [Refused; 18] = [
     // Values of authors pass through these modules, so they write no log either.
     Refused { package: "workflow-engine", folder: "model/", words: &["tokio", "async ", "tracing"] },
     Refused {
@@ -114,6 +117,8 @@ const REFUSED: [Refused; 17] = [
     // Flows have no network; one file knows the library of MCP.
     Refused { package: "workflow-flows", folder: "", words: &["reqwest", "std::net", "tokio::net"] },
     Refused { package: "workflow-tools", folder: "mcp/pool", words: &["rmcp"] },
+    // An agent does what any operator may; its calls know neither the protocol nor the database.
+    Refused { package: "workflow-mcp", folder: "", words: &["sqlx", "Client", "store()."] },
     // The command line does what any program could do with the interface for operators.
     Refused { package: "workflow-http", folder: "", words: &["sqlx", "Client", "store()"] },
     Refused { package: "workflow-cli", folder: "verbs/", words: &["sqlx", "Client", "store()"] },

@@ -93,6 +93,17 @@ fn the_guide_lists_every_page() {
     }
 }
 
+/// The summary for language models stands at the top and in the book, where pages are HTML.
+#[test]
+fn the_summary_for_models_is_that_of_the_book_and_leads_somewhere() {
+    let summary = fs::read_to_string(root().join("llms.txt")).unwrap();
+    for target in local_links(&summary) {
+        assert!(root().join(target).exists(), "llms.txt links to {target}");
+    }
+    let book = fs::read_to_string(root().join("docs/guide/llms.txt")).unwrap();
+    assert_eq!(book, summary.replace("docs/guide/", "").replace(".md)", ".html)"), "docs/guide/llms.txt is another");
+}
+
 /// Words of file names that are plain English and need no entry.
 const PLAIN: [&str; 24] = [
     "lib", "mod", "main", "tests", "test", "and", "of", "in", "by", "as", "to", "new", "many", "error", "options",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose source is shipped to users.
-pub(crate) const SHIPPED: [&str; 13] = [
+pub(crate) const SHIPPED: [&str; 14] = [
     "workflow-engine",
     "workflow-sqlite",
     "workflow-postgres",
@@ -17,6 +17,7 @@ pub(crate) const SHIPPED: [&str; 13] = [
     "workflow-dashboard",
     "workflow-flows",
     "workflow-tools",
+    "workflow-mcp",
     "workflow-cli",
 ];
 

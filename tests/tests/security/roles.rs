@@ -1,7 +1,7 @@
 //! The PostgreSQL roles of `docs/guide/security.md`: the owner of the schema, the role of workers
 //! and clients, and a role that only reads.
 
-use workflow_flows::FlowStore;
+use workflow_flows::{FlowStore, InboxMessage, InboxStore, KbDocument, KbSearch, KbStore};
 use workflow_sdk::operate::{Action, BulkAction, ListAudit, ListFailures, ListStats, Order, StartBulk};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
@@ -73,7 +73,8 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     };
     assert!(FlowStore::connect(&flows_url("runtime")).await.is_err(), "the runtime role cannot create the table");
     drop(FlowStore::connect(&flows_url("owner")).await.expect("the owner creates the table of flows"));
-    raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner, with", schema))).await;
+    raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner, with flows", schema)))
+        .await;
     let flows = FlowStore::connect(&flows_url("runtime")).await.expect("the table exists");
     let greet = serde_json::json!({
         "language": 1, "name": "greet", "input": true, "timeout": 60_000, "on_timeout": "fail", "body": { "do": [] },
@@ -84,6 +85,25 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     assert_eq!(flows.list().await.unwrap().len(), 1);
     assert!(flows.deploy(&greet, "ann", Some("2")).await.is_err(), "a reader does not deploy");
     drop(flows);
+
+    let of_owner = flows_url("owner");
+    assert!(KbStore::connect(&flows_url("runtime")).await.is_err(), "the runtime role cannot create the base");
+    drop((KbStore::connect(&of_owner).await.unwrap(), InboxStore::connect(&of_owner).await.unwrap()));
+    let grants = sql("-- As workflow_owner, with a knowledge base", schema);
+    raw.execute(format!("SET ROLE {schema}_owner; {grants}; RESET ROLE")).await;
+    let kb = KbStore::connect(&flows_url("runtime")).await.expect("the table exists");
+    kb.put(&KbDocument::new("support", "t-1", "Printer", "")).await.expect("the runtime role writes documents");
+    assert_eq!(kb.put(&KbDocument::new("support", "t-1", "Printer jam", "")).await.unwrap(), 2);
+    let kb = KbStore::attach(&flows_url("reader")).await.expect("a reader needs no right to write");
+    assert_eq!(kb.search(&KbSearch::new("printer").unwrap()).await.unwrap().len(), 1);
+    assert!(kb.put(&KbDocument::new("support", "t-2", "", "")).await.is_err(), "a reader does not write");
+    let inbox = InboxStore::connect(&flows_url("runtime")).await.expect("the table exists");
+    assert!(inbox.put(&InboxMessage::new("k", "text")).await.unwrap());
+    assert!(inbox.mark_read(1).await.unwrap().is_some());
+    let inbox = InboxStore::attach(&flows_url("reader")).await.unwrap();
+    assert_eq!(inbox.list(None, false, None, 9).await.unwrap().len(), 1);
+    assert!(inbox.mark_read(1).await.is_err(), "a reader marks nothing");
+    drop((kb, inbox));
 
     let client = connect(schema, "runtime").await.expect("the schema is up to date");
     let probe = Probe::new();
@@ -151,6 +171,8 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
         ("runtime", "DELETE FROM {schema}.workflow_audit"),
         ("runtime", "DELETE FROM {schema}.workflow_bulk"),
         ("runtime", "DELETE FROM {schema}.workflow_flows"),
+        ("runtime", "DELETE FROM {schema}.workflow_knowledge"),
+        ("runtime", "DELETE FROM {schema}.workflow_inbox"),
         ("runtime", "UPDATE {schema}.workflow_flows SET body = '{}'"),
         ("runtime", "UPDATE {schema}.workflow_audit SET actor = 'eve'"),
         ("runtime", "INSERT INTO {schema}.workflow_schema VALUES (99)"),

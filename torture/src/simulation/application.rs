@@ -53,6 +53,7 @@ async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
         tags: BTreeMap::new(),
         parent: None,
         depth: 0,
+        trace: None,
     };
     acknowledged(client, Write::Start(new)).await;
     world.started(id);

@@ -9,18 +9,20 @@ mod doctor;
 mod events;
 mod failures;
 mod limits;
+mod mcp;
 pub(crate) mod order;
 pub(crate) mod payload;
 mod queues;
 mod rate;
-mod run_changes;
+pub(crate) mod run_changes;
 mod run_list;
 mod run_result;
-mod run_start;
+pub(crate) mod run_start;
 mod run_view;
 mod schedules;
 mod statistics;
 mod timeline;
+mod transfer;
 mod watch;
 mod workers;
 mod workflows;
@@ -33,7 +35,7 @@ use workflow_sdk::operate::Operate;
 use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
 use crate::target::Target;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, versions};
 
 /// Runs a command.
 pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
@@ -49,11 +51,20 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         output.note("the tables are up to date");
         return Ok(Exit::Ok);
     }
+    if let Verb::Move(arguments) = verb {
+        return transfer::run(target, arguments, output).await;
+    }
+    if let Verb::Flow(verb) = verb {
+        return versions::run(target, verb, output).await;
+    }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {
             Some(remote) => dashboard::serve(Arc::new(remote), output, dashboard).await,
             None => dashboard::serve(Arc::new(target.connect().await?), output, dashboard).await,
         };
+    }
+    if let Verb::Mcp(mcp) = verb {
+        return mcp::serve(target, output, mcp).await;
     }
     let (operate, client) = target.operate().await?;
     let exit = operate_with(&*operate, verb, output).await;
@@ -95,6 +106,8 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
             Ok(Exit::Ok)
         }
-        Verb::Dashboard(_) | Verb::Serve(_) | Verb::Preflight { .. } => Ok(Exit::Ok),
+        Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),
+        Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => Ok(Exit::Ok),
+        Verb::Inbox(_) | Verb::Kb(_) | Verb::Move(_) => Ok(Exit::Ok),
     }
 }

@@ -94,7 +94,7 @@ fn count(runs: &[RunId]) -> String {
 }
 
 /// Asks a person, if one is there.
-pub(super) fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> {
+pub(crate) fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> {
     if is_empty {
         return Ok(true);
     }

@@ -12,7 +12,7 @@ use crate::{Exit, Failure, selection};
 use super::order::order;
 use super::{payload, run_result};
 
-pub(super) async fn start(
+pub(crate) async fn start(
     operate: &dyn Operate,
     output: &Output,
     arguments: arguments::StartRun,

@@ -65,6 +65,9 @@ fn text(clock: &Clock, detail: &RunDetail, timeline: Option<&Timeline>, output: 
     if let Some(parent) = &run.parent {
         fact("parent", format!("{} (step {})", parent.run_id, parent.step_key));
     }
+    if let Some(trace) = run.trace {
+        fact("trace", trace.trace_id());
+    }
     for (name, value) in &run.tags {
         fact("tag", format!("{name}={value}"));
     }

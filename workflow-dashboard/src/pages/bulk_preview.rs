@@ -44,10 +44,7 @@ pub(crate) async fn show(
     let is_all = value("all").is_some();
     let ids = pairs.iter().filter(|(name, _)| !is_all && name == "run").map(|(_, id)| id.as_str());
     let runs = chosen(ids)?;
-    let query: Query = match value("q").unwrap_or_default().parse() {
-        Ok(query) => query,
-        Err(error) => return Err(workflow_sdk::operate::OperateError::from(error).into()),
-    };
+    let query = visit.query(value("q").unwrap_or_default())?;
     let which = if is_all {
         let preview = shared.operate.bulk_preview(&query).await?;
         Which::All { query, preview }

@@ -11,6 +11,7 @@ pub(crate) mod queues;
 pub(crate) mod run;
 mod run_actions;
 mod run_family;
+mod run_graph;
 mod run_history;
 pub(crate) mod run_payload;
 mod run_signals;

@@ -359,7 +359,7 @@ fn schedule_card(visit: &Visit, schedules: &[ScheduleView]) -> Markup {
             @if schedules.is_empty() { p.faint.pad { "No schedule will start a run." } } @else {
                 table { tbody { @for schedule in schedules.iter().take(MOST) { tr {
                     td.cut-off { (schedule.name) }
-                    @let timing = super::schedules::timing(&schedule.declaration.timing);
+                    @let timing = crate::timing::words(&schedule.declaration.timing);
                     td.dim.cut-off title=(timing) { (timing) }
                     td.r.num.nowrap { @if let Some(next) = schedule.next.first() { (clock::age(*next, visit.now)) } }
                 } } } }

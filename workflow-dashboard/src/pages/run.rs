@@ -6,15 +6,17 @@ use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
 use serde::Deserialize;
+use workflow_flows::{FLOW_TAG, FLOW_VERSION_TAG};
 use workflow_http::internal::shown;
 use workflow_sdk::operate::{
     Cursor, HistoryPage, ListApprovals, ListHistory, ListTimeline, Operate, PayloadOf, RunDetail, RunSummary, Timeline,
     TimelineRow,
 };
-use workflow_sdk::{PendingApproval, RunId, RunNow, SCHEDULE_TAG};
+use workflow_sdk::{FORKED_FROM, PendingApproval, RunId, RunNow, SCHEDULE_TAG};
 
 use crate::address::{Named, Parameters};
 use crate::facets::{self, escaped};
+use crate::flow;
 use crate::frame::{Page, Section};
 use crate::icons::Icon;
 use crate::panel::{self, Step};
@@ -26,6 +28,7 @@ use crate::visit::Visit;
 use crate::{Shared, clock};
 
 use super::run_family::{self, Relatives};
+use super::run_graph::{self, Graph};
 use super::{run_actions, run_history, run_payload, run_signals};
 
 /// The most steps of a timeline that stand in one page.
@@ -60,7 +63,10 @@ pub(crate) async fn show(
     Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
     let operate = &*shared.operate;
-    let window = ListTimeline::new(id).from(which.from.unwrap_or_default()).limit(WINDOW);
+    let window = match which.tab.as_deref() {
+        Some("graph") => ListTimeline::new(id).limit(run_graph::WINDOW),
+        _ => ListTimeline::new(id).from(which.from.unwrap_or_default()).limit(WINDOW),
+    };
     let approvals = operate.approvals(ListApprovals::new().run(id));
     let reads = futures::future::join3(operate.run(id), operate.timeline_window(window), approvals);
     let (detail, timeline, approvals) = reads.await;
@@ -77,6 +83,10 @@ pub(crate) async fn show(
             Tab::History(operate.history(list).await?)
         }
         Some("data") => Tab::Data,
+        Some("graph") => {
+            let flow = run_graph::read(operate, &visit, &detail).await?;
+            Tab::Graph(Box::new(Graph { flow, step: step_of(operate, &timeline, which.step.as_deref()).await }))
+        }
         Some("signals") => Tab::Signals(operate.history(ListHistory::new(id).limit(PANEL_HISTORY)).await?),
         Some("family") => Tab::Family(Box::new(Relatives::read(operate, &detail.summary).await?)),
         _ => {
@@ -94,7 +104,7 @@ pub(crate) async fn show(
     };
     let mut page = Page::new(Section::Runs, draw(&visit, &header, &tab), format!("workflow runs show {id}"));
     let name = detail.summary.key.clone().unwrap_or_else(|| status::short_id(id));
-    page.title = format!("{} {name}", detail.summary.lane.workflow);
+    page.title = format!("{} {name}", flow::title(&detail.summary));
     page.top = Some(html! {
         nav.crumb aria-label="Place" { a href=(visit.link("/runs")) { "Runs" } (Icon::CHEVRON.draw()) }
         h1.cut-off dir="auto" { (page.title) }
@@ -142,6 +152,8 @@ pub(super) enum Tab<'a> {
         shown: Shown,
         window: Option<Window>,
     },
+    /// The graph of a flow.
+    Graph(Box<Graph<'a>>),
     History(HistoryPage),
     /// The rows among which the messages are.
     Signals(HistoryPage),
@@ -152,13 +164,14 @@ pub(super) enum Tab<'a> {
 pub(super) fn draw(visit: &Visit, header: &Header<'_>, tab: &Tab<'_>) -> Markup {
     html! {
         (head(visit, header))
-        (tabs(visit, header.detail.summary.id, tab))
+        (tabs(visit, &header.detail.summary, tab))
         @match tab {
             Tab::Timeline { children, step, shown, window } => {
                 (timeline_tab(visit, header, children, step.as_ref(), (*shown, *window)))
             },
+            Tab::Graph(graph) => (run_graph::draw(visit, header, graph)),
             Tab::Signals(page) => (run_signals::draw(visit, &header.detail.summary, page)),
-            Tab::Family(relatives) => (run_family::draw(visit, header.detail.summary.id, relatives)),
+            Tab::Family(relatives) => (run_family::draw(visit, &header.detail.summary, relatives)),
             Tab::History(page) => (run_history::draw(visit, header.detail.summary.id, page)),
             Tab::Data => (run_payload::draw(visit, header.detail)),
         }
@@ -171,7 +184,8 @@ fn head(visit: &Visit, header: &Header<'_>) -> Markup {
     html! {
         section.run-head #head data-key="head" {
             div.line {
-                h2.wrap dir="auto" { (run.lane.workflow) }
+                h2.wrap dir="auto" { (flow::title(run)) }
+                (flow::mark(run))
                 @if let Some(key) = &run.key { span.mono.dim.wrap dir="auto" { (key) } }
                 (Look::of(run).pill())
                 div.right.acts data-actions { (run_actions::draw(visit, run)) }
@@ -189,7 +203,7 @@ fn facts(visit: &Visit, run: &RunSummary, timeline: &Timeline) -> Markup {
     html! {
         dl.facts {
             div { dt { "Run" } dd.mono title=(run.id) { span data-copied { (status::short_id(run.id)) } } }
-            div { dt { "Version" } dd { (run.lane.version) } }
+            @if let Some(version) = flow::version(run) { div { dt { "Version" } dd { (version) } } }
             div {
                 dt { "Queue" }
                 dd {
@@ -222,12 +236,19 @@ fn facts(visit: &Visit, run: &RunSummary, timeline: &Timeline) -> Markup {
                     }
                 }
             }
+            @if let Some(source) = run_family::source_of(run) {
+                div {
+                    dt { "Copy of" }
+                    dd { a.quiet href=(visit.link(&format!("/runs/{source}"))) { (status::short_id(source)) } }
+                }
+            }
             @if let Some(schedule) = schedule {
                 div { dt { "Schedule" } dd { a.quiet href=(visit.link("/schedules")) { (schedule) } } }
             }
-            @if !run.tags.is_empty() {
+            @let tags: Vec<(&String, &String)> = run.tags.iter().filter(|(name, _)| is_label(name)).collect();
+            @if !tags.is_empty() {
                 div { dt { "Tags" } dd.tags {
-                    @for (name, value) in &run.tags {
+                    @for (name, value) in tags {
                         a.tag
                             href=(facets::link(visit, &facets::tag(name, value))) {
                             (name)
@@ -241,8 +262,13 @@ fn facts(visit: &Visit, run: &RunSummary, timeline: &Timeline) -> Markup {
     }
 }
 
-fn tabs(visit: &Visit, run: RunId, tab: &Tab<'_>) -> Markup {
-    let link = |tab: &str| visit.link(&format!("/runs/{run}{tab}"));
+/// Returns whether a tag says something that no other fact of the page says.
+fn is_label(tag: &str) -> bool {
+    ![SCHEDULE_TAG, FORKED_FROM, FLOW_TAG, FLOW_VERSION_TAG].contains(&tag)
+}
+
+fn tabs(visit: &Visit, run: &RunSummary, tab: &Tab<'_>) -> Markup {
+    let link = |tab: &str| visit.link(&format!("/runs/{}{tab}", run.id));
     let entry = |is_on: bool, place: String, name: &str| {
         html! {
             a href=(place) aria-current=[is_on.then_some("page")] { (name) }
@@ -251,6 +277,7 @@ fn tabs(visit: &Visit, run: RunId, tab: &Tab<'_>) -> Markup {
     html! {
         nav.tabs aria-label="Parts of the run" {
             (entry(matches!(tab, Tab::Timeline { .. }), link(""), "Timeline"))
+            @if flow::is_flow(run) { (entry(matches!(tab, Tab::Graph(_)), link("?tab=graph"), "Graph")) }
             (entry(matches!(tab, Tab::History(_)), link("?tab=history"), "History"))
             (entry(matches!(tab, Tab::Signals(_)), link("?tab=signals"), "Signals"))
             (entry(matches!(tab, Tab::Family(_)), link("?tab=family"), "Family"))

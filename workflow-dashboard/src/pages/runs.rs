@@ -14,6 +14,7 @@ use workflow_sdk::{RunStatus, Timestamp};
 
 use crate::address::Parameters;
 use crate::facets::{self, escaped};
+use crate::flow;
 use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
@@ -45,6 +46,7 @@ pub(crate) async fn show(
         Ok(query) => query,
         Err(error) => return Ok(refused(&shared, &visit, &which.q, &error).await),
     };
+    visit.check_search(&query)?;
     let mut list = ListRuns::new(query.clone()).direction(which.direction.unwrap_or_default());
     list.cursor = which.cursor.clone();
     let reads = futures::future::join3(shared.operate.runs(list), shared.operate.counts(), shared.operate.workflows());
@@ -209,7 +211,8 @@ fn row(visit: &Visit, run: &RunSummary) -> Markup {
             } }
             td.run-cell {
                 a.name href=(visit.link(&format!("/runs/{}", run.id))) {
-                    strong { (run.lane.workflow) }
+                    strong { (flow::title(run)) }
+                    (flow::mark(run))
                     span.key.mono dir="auto" { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                 }
             }

@@ -4,8 +4,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use workflow_sdk::Origin;
 use workflow_sdk::operate::{ListSchedules, Role, SchedulePage, ScheduleView};
-use workflow_sdk::{Origin, Timing};
 
 use crate::address::{Parameters, Place};
 use crate::facets::{self, word};
@@ -13,7 +13,7 @@ use crate::forms::Offer;
 use crate::frame::{Page, Section, empty, next_page};
 use crate::problem::Problem;
 use crate::visit::Visit;
-use crate::{Shared, clock};
+use crate::{Shared, clock, timing};
 
 /// `GET /schedules`.
 pub(crate) async fn show(
@@ -71,7 +71,9 @@ fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
                 @if schedule.drifted_from.is_some() { " " span.tag.warn { "changed by hand" } }
             }
             td.opt.dim { (schedule.declaration.lane.workflow) }
-            td.dim.cut-off { (timing(&schedule.declaration.timing)) }
+            td.dim.cut-off title=(timing::expressions(&schedule.declaration.timing)) {
+                (timing::words(&schedule.declaration.timing))
+            }
             td {
                 @match (&state.paused, schedule.next.first()) {
                     (Some(pause), _) => span.dim { "paused " (clock::at(pause.since, now)) ": " (pause.reason) },
@@ -129,15 +131,4 @@ fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
         @if schedule.drifted_from.is_some() { (revert.with("schedule", name).draw(visit)) }
         @if schedule.origin == Origin::Api { (delete.with("schedule", name).draw(visit)) }
     }
-}
-
-/// Returns the rule by which the times follow each other.
-pub(super) fn timing(timing: &Timing) -> String {
-    let mut parts: Vec<String> =
-        timing.cron.iter().map(|expression| format!("{expression} ({})", timing.zone)).collect();
-    // An interval has one unit if it can: `15 m`, not `15 m 00 s`.
-    parts.extend(
-        timing.every.map(|every| format!("every {}", clock::span(every).split(" 00 ").next().unwrap_or_default())),
-    );
-    parts.join(", ")
 }

@@ -4,6 +4,9 @@
 
 mod browser;
 mod bulk;
+mod failure;
+mod flow;
+mod fork;
 mod hostile;
 mod large;
 mod numbers;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hidden::Hidden;
 use super::{
-    MovedRun, NewSingle, Priority, Rank, RunId, SingleKey, StartTime, StoredError, Timestamp, WhenTaken, WorkerId,
+    MovedRun, NewSingle, Priority, Rank, RunId, SingleKey, StartTime, StoredError, Timestamp, TraceContext, WhenTaken,
+    WorkerId,
 };
 
 /// The status of a run.
@@ -188,6 +189,8 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// The number of ancestors: 0 for a run without a parent.
     pub depth: i64,
+    /// The span that is the parent of the run's spans. `None`: the run belongs to no trace.
+    pub trace: Option<TraceContext>,
 }
 
 impl NewRun {
@@ -291,6 +294,9 @@ pub struct Run {
     pub completed_at: Option<Timestamp>,
     /// Labels by which the run can be found.
     pub tags: BTreeMap<String, String>,
+    /// The place in a distributed trace at which the run was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
     /// The columns of the row that this program does not understand, each with the reason. The
     /// fields of these columns have their default values; a status that is not understood reads as
     /// parked. Empty for a run that is understood.
@@ -332,6 +338,7 @@ impl Run {
             started_at: None,
             completed_at: None,
             tags: BTreeMap::new(),
+            trace: None,
             unreadable: Vec::new(),
         }
     }
@@ -402,6 +409,7 @@ impl fmt::Debug for Run {
             .field("started_at", &self.started_at)
             .field("completed_at", &self.completed_at)
             .field("tags", &self.tags)
+            .field("trace", &self.trace)
             .field("unreadable", &self.unreadable)
             .finish()
     }

@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
 
-use super::{Run, RunFilter, RunId, RunStatus, Timestamp, WorkerId};
+use super::{FailureGroup, Run, RunFilter, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 
-/// The conditions of a list, as stores check them. A run is listed if all of them hold. All times
-/// are resolved.
+/// The conditions of a list. A run is listed if all of them hold. All times are resolved. Stores
+/// check them, but for that on the error: it is checked behind the store, because a codec may
+/// encode errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConditions {
     /// The statuses that a listed run may have.
@@ -52,6 +53,18 @@ pub struct RunConditions {
     pub child: Option<bool>,
     /// Whether the run is parked with an error.
     pub stuck: Option<bool>,
+    /// The message of the error.
+    pub error: MessageCondition,
+}
+
+/// The condition on the message of an error. A message has a text if the text stands in it, or in
+/// the message of its [failure group](super::FailureGroup).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MessageCondition {
+    /// The texts of which the message has one. Empty: any message, also none.
+    pub any_of: Vec<String>,
+    /// The texts of which the message has none.
+    pub none_of: Vec<String>,
 }
 
 /// The condition on a name.
@@ -120,6 +133,7 @@ impl RunConditions {
             retried: None,
             child: None,
             stuck: None,
+            error: MessageCondition::default(),
         }
     }
 
@@ -165,7 +179,7 @@ impl RunConditions {
         }
     }
 
-    /// Returns whether all conditions hold for the run.
+    /// Returns whether all conditions hold for the run, but for that on the error.
     #[must_use]
     pub fn hold_for(&self, run: &Run) -> bool {
         let is_child_of = |parents: &BTreeSet<RunId>| run.parent.as_ref().is_some_and(|p| parents.contains(&p.run_id));
@@ -214,6 +228,26 @@ impl NameCondition {
             None => false,
         };
         (self.any_of.is_empty() || self.any_of.iter().any(fits)) && !self.none_of.iter().any(fits)
+    }
+}
+
+impl MessageCondition {
+    /// Returns whether every error fulfills the condition, and the lack of one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.any_of.is_empty() && self.none_of.is_empty()
+    }
+
+    /// Returns whether the condition holds for an error, or for the lack of one.
+    #[must_use]
+    pub fn holds_for(&self, error: Option<&StoredError>) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let alike = error.map(|error| FailureGroup::of("", error).message);
+        let messages = [error.map(|error| error.message.as_str()), alike.as_deref()];
+        let has = |text: &String| messages.iter().flatten().any(|message| message.contains(text.as_str()));
+        (self.any_of.is_empty() || self.any_of.iter().any(has)) && !self.none_of.iter().any(has)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::hidden::Hidden;
-use super::{ErrorKind, Lane, Parent, Priority, Run, RunId, RunStatus, Timestamp, WorkerId};
+use super::{ErrorKind, Lane, Parent, Priority, Run, RunId, RunStatus, Timestamp, TraceContext, WorkerId};
 
 /// A run in a list: its row without payloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,9 @@ pub struct RunSummary {
     /// Labels by which the run can be found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// The place in a distributed trace at which the run was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
     /// The columns of the row that this program does not understand, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
@@ -178,6 +181,7 @@ impl RunSummary {
             cancel_requested_at: run.cancel_requested_at,
             paused_at: run.paused_at,
             tags: run.tags,
+            trace: run.trace,
             unreadable: run.unreadable,
         }
     }

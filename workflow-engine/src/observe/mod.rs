@@ -2,12 +2,18 @@
 
 mod event;
 mod log;
+mod span;
 
 use std::fmt;
 use std::sync::Arc;
 
+use tracing::Span;
+
+use crate::model::TraceContext;
+
 pub use event::{Event, RunName, StepName};
 pub use log::LogObserver;
+pub use span::{EnteredSpan, OpenSpan};
 
 /// Receives the events of a client and of the workers that use it.
 ///
@@ -17,6 +23,24 @@ pub use log::LogObserver;
 pub trait Observer: Send + Sync + 'static {
     /// Takes an event.
     fn event(&self, event: &Event<'_>);
+
+    /// Takes a span that the engine has opened, before it is entered, and returns the place that a
+    /// tracing system gives it. `parent` is a span of another process; `None` for a span whose
+    /// parent is a span of this process, or that has no parent. Default: the span keeps the ids
+    /// that the engine gives it.
+    ///
+    /// An observer of this kind connects a system that numbers its spans itself, such as
+    /// OpenTelemetry. `docs/guide/traces.md` has one.
+    fn span_begun(&self, span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
+        let _ = (span, parent);
+        None
+    }
+
+    /// Returns the place in a trace at which the calling thread is. A run that is started there
+    /// belongs to that trace. Default: in no trace.
+    fn current_trace(&self) -> Option<TraceContext> {
+        None
+    }
 }
 
 /// The observers of a client. Clones share them.
@@ -35,6 +59,17 @@ impl Observers {
         for observer in self.0.iter() {
             observer.event(event);
         }
+    }
+
+    /// Hands a new span to each observer. Returns the place that the first of them gives it.
+    pub fn span_begun(&self, span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
+        self.0.iter().fold(None, |placed, observer| placed.or(observer.span_begun(span, parent)))
+    }
+
+    /// Returns the place in a trace at which the calling thread is, if an observer knows it.
+    #[must_use]
+    pub fn current_trace(&self) -> Option<TraceContext> {
+        self.0.iter().find_map(|observer| observer.current_trace())
     }
 }
 

@@ -3,6 +3,7 @@ mod drive;
 mod keys;
 mod random;
 mod seat;
+mod span;
 mod transaction;
 
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::model::{ErrorKind, Lane, RunId, StepAttempt, StoredError, Timestamp};
-use crate::observe::{Event, StepName};
+use crate::observe::{EnteredSpan, Event, OpenSpan, StepName};
 use crate::replay::{CallId, CallPoll, ChildCall, Delivered, INITIAL_CALLS, Machine, SignalWait, StepOptions, Wait};
 use crate::schedule::Occurrence;
 use crate::store::OpenTransaction;
@@ -51,6 +52,8 @@ pub struct RunSettings {
     pub started_at: Timestamp,
     /// The largest payload, in bytes of JSON text.
     pub payload_limit: usize,
+    /// The span of the drive.
+    pub span: OpenSpan,
 }
 
 /// The state that the calls of a workflow and its drive share. Calls lock it while they are polled
@@ -90,6 +93,8 @@ struct Slot {
     admitted: Option<Box<AdmittedAttempt>>,
     /// The transaction in which the body has done its work.
     transaction: Option<OpenTransaction>,
+    /// The span of the body.
+    span: Option<Box<OpenSpan>>,
 }
 
 /// The calls whose bodies were woken since the drive last looked.
@@ -222,7 +227,11 @@ impl RunCell {
                 let key = inner.machine.key(call);
                 let attempt = inner.machine.attempt(call).map_or(0, i64::from);
                 let step = StepName { run_id: self.settings.run_id, key, kind: options.kind, attempt };
-                self.port.observe(&Event::StepBegun { step });
+                let span = self.port.observers().and_then(|observers| {
+                    observers.event(&Event::StepBegun { step });
+                    self.settings.span.of_body(step, self.settings.epoch, observers)
+                });
+                inner.slots[call.index()].span = span.map(Box::new);
                 poll
             }
             // Another branch of the workflow was woken, not this body.
@@ -287,7 +296,7 @@ impl RunCell {
         if let Some(hooks) = self.port.body_hooks() {
             hooks.enters(inner.body_attempt(self.settings.run_id, call));
         }
-        (InBody { cell: self, outer, _activity: in_body() }, waker)
+        (InBody { cell: self, outer, _activity: in_body(), _span: inner.enter_span(call) }, waker)
     }
 
     /// Notes that the body of a call begins. Returns the future to be awaited before it.
@@ -300,6 +309,7 @@ impl RunCell {
     /// Takes the result of a body that has ended by itself.
     pub fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
         self.report_attempt(call, &result);
+        self.close_body(call, result.as_ref().err().map(|error| error.kind));
         let mut inner = lock(&self.inner);
         inner.machine.attempt_ended(call, result, self.port.now());
         let unused = inner.pair_commit(call);
@@ -411,6 +421,7 @@ pub struct InBody<'a> {
     /// The body inside of which this one is dropped.
     outer: Option<CallId>,
     _activity: ActivityGuard,
+    _span: Option<EnteredSpan>,
 }
 
 impl Drop for InBody<'_> {

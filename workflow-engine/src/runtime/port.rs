@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use crate::model::{
     Admission, Breaker, ErrorKind, NewEmission, NewSignal, RunId, ServiceReport, SignalOutcome, StoredError, Timestamp,
 };
-use crate::observe::Event;
+use crate::observe::Observers;
 use crate::runtime::Result;
 use crate::store::OpenTransaction;
 
@@ -67,8 +67,10 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     /// Logs a warning, once for each subject. `message` contains no values. Default: no log.
     fn warn_once(&self, _subject: &str, _message: &str) {}
 
-    /// Hands an event to the observers. Default: nothing observes.
-    fn observe(&self, _event: &Event<'_>) {}
+    /// Returns the observers of the run. Default: nothing observes.
+    fn observers(&self) -> Option<&Observers> {
+        None
+    }
 }
 
 /// The attempt of a step whose body a thread enters.

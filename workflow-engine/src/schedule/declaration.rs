@@ -102,6 +102,7 @@ impl Declaration {
             tags,
             parent: None,
             depth: 0,
+            trace: None,
         }
     }
 

@@ -488,6 +488,7 @@ fn run(workflow: &str) -> NewRun {
         tags: BTreeMap::new(),
         parent: None::<Parent>,
         depth: 0,
+        trace: None,
     }
 }
 

@@ -16,6 +16,9 @@ pub enum DatabaseErrorKind {
     Invalid,
     /// The database is read-only.
     ReadOnly,
+    /// The system in this database was moved to another one, or is being moved: every write is
+    /// refused.
+    Moved,
     /// A stored value cannot be understood, or the database reports that it is damaged.
     Corrupt,
     /// A payload could not be encoded or decoded. After a failed decoding the source is an
@@ -31,7 +34,7 @@ impl DatabaseErrorKind {
     pub const fn is_transient(self) -> bool {
         match self {
             Self::Busy | Self::Unreachable | Self::ReadOnly => true,
-            Self::Invalid | Self::Corrupt | Self::Codec | Self::Other => false,
+            Self::Invalid | Self::Moved | Self::Corrupt | Self::Codec | Self::Other => false,
         }
     }
 }
@@ -79,6 +82,7 @@ impl fmt::Display for DatabaseErrorKind {
             Self::Unreachable => "the database cannot be reached",
             Self::Invalid => "the database refused the data",
             Self::ReadOnly => "the database is read-only",
+            Self::Moved => "the system was moved to another database, or is being moved",
             Self::Corrupt => "the stored data cannot be understood",
             Self::Codec => "a payload cannot be encoded or decoded",
             Self::Other => "the database failed",

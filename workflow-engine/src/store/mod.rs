@@ -5,8 +5,7 @@
 //!
 //! Rules for every method: the store's [`Clock`](crate::model::Clock) decides the time. No call
 //! holds one connection while it asks for another. A call ends within the store's own deadline,
-//! with an error if the database does not answer. A dropped future leaves no half-used connection
-//! behind.
+//! with an error if the database does not answer. A dropped future leaves no connection in doubt.
 
 use std::fmt;
 
@@ -66,6 +65,7 @@ mod sorted_batch;
 mod statistics;
 mod target;
 mod transaction;
+mod transfer;
 mod within;
 mod worker_record;
 mod write;
@@ -114,6 +114,7 @@ pub use statistics::{
 };
 pub use target::Target;
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
+pub use transfer::*;
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use worker_record::WorkerRecord;
 pub use write::{

@@ -1,4 +1,6 @@
-use crate::model::{BulkRecord, Claim, FullQueue, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp};
+use crate::model::{
+    BulkRecord, Claim, FullQueue, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp, TraceContext,
+};
 
 use super::{DatabaseError, DeleteOutcome};
 
@@ -268,6 +270,8 @@ pub struct ClaimedRun {
     pub generation: i64,
     /// How many parents it has above it.
     pub depth: i64,
+    /// The place in a distributed trace at which it was started.
+    pub trace: Option<TraceContext>,
     /// The parent run.
     pub parent_run_id: Option<RunId>,
     /// When it fails if it has not ended.

@@ -102,6 +102,7 @@ mod tests {
             tags: BTreeMap::new(),
             parent: None,
             depth: 0,
+            trace: None,
         }
     }
 

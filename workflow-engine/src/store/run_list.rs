@@ -102,26 +102,33 @@ async fn read_source<S: Store + ?Sized>(
             .unwrap_or(RunId::LAST),
         direction: list.direction,
         rows: FIRST_PART.min(budget),
-        limit: list.limit.saturating_add(1),
+        limit: 0,
         conditions: list.conditions.clone(),
     };
+    let wanted = usize::try_from(list.limit).unwrap_or(usize::MAX).saturating_add(1);
+    let error = &list.conditions.error;
     let mut at = list.from;
     let mut found = Vec::new();
     let mut left = budget;
     while left > 0 {
+        // Errors are compared here, so the store returns every other run of its part.
+        let missing = u32::try_from(wanted - found.len()).unwrap_or(u32::MAX);
+        scan.limit = if error.is_empty() { missing } else { scan.rows };
         match list.direction {
             Direction::Older => scan.older_than = at.map_or(scan.older_than, |at| at.min(scan.older_than)),
             Direction::Newer => scan.newer_than = at.map_or(scan.newer_than, |at| at.max(scan.newer_than)),
         }
         let scanned = store.scan(&scan).await?;
-        scan.limit = scan.limit.saturating_sub(u32::try_from(scanned.runs.len()).unwrap_or(u32::MAX));
-        found.extend(scanned.runs.into_iter().map(|run| RunSummary::of(run, list.now)));
-        if scan.limit == 0 || scanned.end.is_none() {
+        let runs = scanned.runs.into_iter().filter(|run| error.holds_for(run.error.as_ref()));
+        found.extend(runs.map(|run| RunSummary::of(run, list.now)));
+        if found.len() >= wanted || scanned.end.is_none() {
             return Ok(Part { found, at: None });
         }
         at = scanned.end;
         left -= scan.rows.min(left);
-        scan.rows = scan.rows.saturating_mul(GROWTH).min(left);
+        // A part with errors stays small, because it is held in memory.
+        let growth = if error.is_empty() { GROWTH } else { 1 };
+        scan.rows = scan.rows.saturating_mul(growth).min(left);
     }
     Ok(Part { found, at })
 }

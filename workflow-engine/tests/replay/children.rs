@@ -146,5 +146,6 @@ fn new_run() -> NewRun {
         tags: BTreeMap::new(),
         parent: None,
         depth: 1,
+        trace: None,
     }
 }

@@ -86,6 +86,9 @@ pub struct ToolUse {
     /// The template of the arguments.
     #[serde(default)]
     pub args: Value,
+    /// Whether the call only hands the work over, and a report from outside ends the step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
 }
 
 /// How a failed attempt is repeated.

@@ -11,6 +11,7 @@ use super::frame::Frame;
 use super::handoff;
 use super::mentions::Mentions;
 use crate::graph::{Approval, Block, OnReject, Step};
+use crate::token::Gate;
 use crate::{ErrorClass, FlowCode, FlowError};
 
 pub(super) async fn run_approval(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Value> {
@@ -52,6 +53,9 @@ async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Val
         let mut message = shown.clone();
         message["run"] = frame.ctx.run_id().to_string().into();
         message["key"] = format!("{}{}", frame.path, step.id).into();
+        if let Some(tokens) = frame.runtime().tokens() {
+            message["token"] = tokens.issue(&gate_of(frame, step)).into();
+        }
         let failures = handoff::tell(frame, &step.id, &approval.notify, &message).await;
         if !failures.is_empty() {
             shown["not_told"] = failures.into();
@@ -59,6 +63,17 @@ async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Val
         Ok(shown)
     };
     frame.record(&prepared_key(&step.id), body).await
+}
+
+/// Returns the gate of a step. Call it in the body of what is rendered before the gate only: the
+/// key of that body has the number of the visit behind its name, from the second visit on.
+pub(super) fn gate_of(frame: &Frame<'_>, step: &Step) -> Gate {
+    let visit = frame.ctx.idempotency_key().rsplit_once("!:").and_then(|(_, visit)| visit.parse().ok());
+    Gate {
+        run: frame.ctx.run_id().to_string(),
+        key: format!("{}{}", frame.path, step.id),
+        visit: visit.unwrap_or_default(),
+    }
 }
 
 /// Ends a gate or a question that was not answered in time.

@@ -7,7 +7,7 @@ use super::evaluation::prepared_key;
 use super::frame::Frame;
 use super::mentions::Mentions;
 use super::start::FlowStart;
-use crate::client::{FLOW_TAG, deadline_of};
+use crate::client::{deadline_of, tags_of};
 use crate::graph::{FlowCall, Step};
 use crate::{ErrorClass, FlowCode, FlowError, flow};
 
@@ -26,8 +26,8 @@ pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -
         .await;
     }
     let start = find(frame, step, call).await?;
-    let (name, deadline) = (start.name.clone(), deadline_of(&start.definition));
-    let child = scope.child(flow, start).tag(FLOW_TAG, name);
+    let (tags, deadline) = (tags_of(&start), deadline_of(&start.definition));
+    let child = tags.into_iter().fold(scope.child(flow, start), |child, (name, value)| child.tag(name, value));
     follow(
         call,
         match deadline {

@@ -7,6 +7,7 @@ use workflow_sdk::Result;
 use super::approval::unanswered;
 use super::evaluation::prepared_key;
 use super::frame::Frame;
+use crate::flows::DECISION;
 use crate::graph::{Decision, Step};
 
 /// The answer to a decision: the payload of the signal `decision:KEY`.
@@ -25,7 +26,7 @@ pub(super) async fn run_decision(frame: &Frame<'_>, step: &Step, decision: &Deci
     });
     frame.render_step(&prepared_key(&step.id), &step.id, "decision", &template).await?;
     let began = frame.ctx.now();
-    let signal = format!("decision:{}{}", frame.path, step.id);
+    let signal = format!("{DECISION}{}{}", frame.path, step.id);
     loop {
         let mut wait = frame.ctx.signal::<Choice>(signal.as_str());
         if let Some(timeout) = step.timeout {

@@ -95,7 +95,7 @@ pub(super) fn decision_key(step: &str) -> String {
 }
 
 /// Returns the key of what is rendered before a step waits for something.
-pub(super) fn prepared_key(step: &str) -> String {
+pub(crate) fn prepared_key(step: &str) -> String {
     format!("{step}!")
 }
 

@@ -32,8 +32,8 @@ pub(super) async fn tell(frame: &Frame<'_>, step: &str, channels: &[String], mes
     let mut failures = Vec::new();
     for channel in channels {
         // The message is rendered. It stands in the scope, so that no text of it is a template.
-        let call = ToolUse { tool: channel.clone(), args: "{{message}}".into() };
-        let place = Place { step, key: frame.ctx.idempotency_key(), timeout: None };
+        let call = ToolUse { tool: channel.clone(), args: "{{message}}".into(), external: false };
+        let place = Place { step, key: frame.ctx.idempotency_key(), timeout: None, token: None };
         let scope = Scope::new().with("message", message.clone());
         match call_tool(&Caller::of(frame), &place, &call, &scope).await {
             Ok(_) => {}

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use workflow_sdk::{Error, Result, Retry, Tx};
+use workflow_sdk::{Error, Retry, Tx};
 
 use super::evaluation::{as_text, prepared_key};
 use super::frame::Frame;
 use crate::graph::{KbWrite, Step};
 use crate::{ErrorClass, FlowError, KbDocument, ToolError};
 
+/// The name under which a policy is asked whether an account may write a document.
+const WRITE: &str = "kb.write";
+
 /// Writes a document in the transaction of the step's record. The templates are rendered by a step
 /// before it, because the transaction is the only writer of SQLite meanwhile.
-pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -> Result<Value> {
+pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -> workflow_sdk::Result<Value> {
     let template = json!({ "title": write.title, "text": write.text, "key": write.key, "tags": write.tags });
     let rendered = frame.render_step(&prepared_key(&step.id), &step.id, "kb", &template).await?;
     let own_key = || format!("{}/{}{}", frame.ctx.run_id(), frame.path, step.id);
@@ -22,6 +25,8 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
         title: as_text(&rendered["title"]),
         text: as_text(&rendered["text"]),
         tags: rendered["tags"].as_array().into_iter().flatten().map(as_text).collect(),
+        run: Some(frame.ctx.run_id()),
+        written_at: frame.ctx.now().into(),
     };
     let Some(base) = frame.runtime().knowledge_base() else {
         let message = "this worker has no knowledge base; give it one with FlowRuntimeBuilder::knowledge_base";
@@ -30,10 +35,27 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
     };
     let body = |tx: Tx| {
         let base = Arc::clone(base);
-        async move { base.write(tx, document).await.map_err(|error| failed(&step.id, &error)) }
+        async move {
+            may_write(frame, document).map_err(|error| failed(&step.id, &error))?;
+            base.write(tx, document).await.map_err(|error| failed(&step.id, &error))
+        }
     };
     // The step around it makes further attempts, and limits their time.
     frame.ctx.transaction(&step.id, body).retry(Retry::none()).await
+}
+
+/// Asks the policy, as before a call of a tool.
+fn may_write(frame: &Frame<'_>, document: &KbDocument) -> Result<(), ToolError> {
+    let actor = &frame.run.start.actor;
+    let args = json!({ "base": document.base, "key": document.key, "tags": document.tags });
+    if frame.runtime().policy().may(actor, WRITE, &args) {
+        return Ok(());
+    }
+    let message = format!(
+        "{actor:?} may not write to the base {:?}; ask for the permission of {WRITE:?}, or start as another account",
+        document.base
+    );
+    Err(ToolError::new(ErrorClass::Invalid, message))
 }
 
 fn failed(step: &str, error: &ToolError) -> Error {

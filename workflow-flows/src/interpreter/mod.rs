@@ -5,7 +5,7 @@
 //! |---|---|
 //! | tool, recipe, handoff, set, jq, fail, items of a loop | `id` |
 //! | a decision: `when`, `if`, `switch`, `branch`, `while`, `until`, the key of a limit | `id?` |
-//! | what a gate shows, the arguments of a child, the payload of an event | `id!` |
+//! | what a gate shows, the call that hands over, the arguments of a child, an event | `id!` |
 //! | the answer of an approval | `id` |
 //! | a sleep, an event, a child, an emission | `id/..` |
 //! | `output` of a step without a body of its own | `id=` |
@@ -21,6 +21,7 @@ mod dag;
 mod decision;
 mod emission;
 mod evaluation;
+mod external;
 mod frame;
 mod graph;
 mod handoff;
@@ -48,6 +49,7 @@ use workflow_sdk::{Ctx, Result, RunsWith, Workflow};
 
 use crate::FlowRuntime;
 
+pub(crate) use evaluation::prepared_key;
 pub use start::FlowStart;
 
 /// The workflow that runs flows: see [`flow`].

@@ -28,13 +28,16 @@ pub(super) async fn run_jq(frame: &Frame<'_>, step: &Step, program: &str) -> Res
     })
 }
 
-/// Runs a jq program as a step of this name, on `{input, steps, vars, item, ..}`.
+/// Runs a jq program as a step of this name, on `{input, steps, vars, item, now, ..}`.
 pub(super) async fn outputs_of(frame: &Frame<'_>, name: &str, step: &str, program: &str) -> Result<Vec<Value>> {
-    let input: Map<String, Value> = frame
+    // Equal in each replay, and the program does not run in one.
+    let now = jiff::Timestamp::try_from(frame.ctx.now()).unwrap_or_default();
+    let mut input: Map<String, Value> = frame
         .scope(&Mentions::of_jq(program))
         .iter()
         .map(|(root, value)| (root.to_owned(), Value::clone(value)))
         .collect();
+    input.insert("now".to_owned(), now.to_string().into());
     let input = &Value::Object(input);
     let body = || async move {
         let outputs = frame.runtime().evaluator().jq(program, input).await;

@@ -11,8 +11,8 @@ use super::block::run_block;
 use super::frame::Frame;
 use super::outcome::Outcome;
 use super::{
-    approval, child, choice, decision, emission, handoff, knowledge, parallel, pure, recipe, repetition, retry,
-    timeout, tool, undo, wait,
+    approval, child, choice, decision, emission, external, handoff, knowledge, parallel, pure, recipe, repetition,
+    retry, timeout, tool, undo, wait,
 };
 use crate::graph::{Kind, OnError, Step};
 use crate::{FlowError, graph::RetryRule};
@@ -66,7 +66,7 @@ pub(super) fn ends_run(frame: &Frame<'_>, error: &Error) -> bool {
 async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
     // The attempts of these are attempts of the engine's step, which makes the output too.
     match &step.kind {
-        Kind::Tool(call) => return tool::run_tool(frame, step, call).await,
+        Kind::Tool(call) if !call.external => return tool::run_tool(frame, step, call).await,
         Kind::Recipe(recipe) => return recipe::run_recipe(frame, step, recipe).await,
         _ => {}
     }
@@ -102,7 +102,7 @@ fn next_attempt<'s>(step: &'s Step, error: &Error, attempt: u32) -> Option<&'s R
 
 fn run_kind<'a>(frame: &'a Frame<'a>, step: &'a Step) -> BoxFuture<'a, Result<Value>> {
     match &step.kind {
-        Kind::Tool(call) => tool::run_tool(frame, step, call).boxed(),
+        Kind::Tool(call) => external::run_external(frame, step, call).boxed(),
         Kind::Recipe(recipe) => recipe::run_recipe(frame, step, recipe).boxed(),
         Kind::If { condition, then, otherwise } => {
             choice::run_if(frame, step, condition, then, otherwise.as_ref()).boxed()

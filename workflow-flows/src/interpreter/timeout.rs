@@ -15,7 +15,7 @@ pub(super) async fn limited(
 ) -> Result<Value> {
     let limit = match step.kind {
         // These watch their time themselves.
-        Kind::Approval(_) | Kind::Decision(_) | Kind::Wait(_) => None,
+        Kind::Approval(_) | Kind::Decision(_) | Kind::Wait(_) | Kind::Tool(_) => None,
         _ => step.timeout,
     };
     let Some(limit) = limit else { return attempt.await };

@@ -1,19 +1,18 @@
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 use futures::FutureExt;
-use serde_json::{Map, Value};
-use workflow_sdk::{Breaker, Error, Result};
+use serde_json::Value;
+use workflow_sdk::{Breaker, Error, Result, Retry};
 
 use super::evaluation::{self, as_text};
 use super::frame::Frame;
 use super::mentions::Mentions;
 use super::retry;
-use crate::expression::{Scope, Segment, Template};
+use crate::expression::Scope;
 use crate::graph::{MissingPath, Step, ToolUse};
-use crate::secrets::Seen;
+use crate::secrets::{Seen, look_up};
 use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 
 /// Calls a tool as one step. The body renders the arguments, asks the policy, calls the tool and
@@ -21,7 +20,7 @@ use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 pub(super) async fn run_tool(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Value> {
     let scope = &frame.scope(&Mentions::of(step.output.iter().chain([&call.args])));
     let attempt = || async move {
-        let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout };
+        let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout, token: None };
         let called = call_tool(&Caller::of(frame), &place, call, scope).await;
         let result = called.map_err(|error| after(frame, step, error))?;
         make_output(frame, step, result, scope).await
@@ -34,15 +33,29 @@ pub(super) async fn run_body<F>(frame: &Frame<'_>, step: &Step, body: impl FnMut
 where
     F: Future<Output = Result<Value>> + Send,
 {
+    run_named(frame, step, (&step.id, retry::policy(step.retry.as_ref())), body).await
+}
+
+/// Runs a body under this name and with these retries, and with the breaker and the limit of this
+/// step.
+pub(super) async fn run_named<F>(
+    frame: &Frame<'_>,
+    step: &Step,
+    (name, retries): (&str, Retry),
+    body: impl FnMut() -> F + Send,
+) -> Result<Value>
+where
+    F: Future<Output = Result<Value>> + Send,
+{
     let limit = match &step.limit {
         None => None,
         Some(limit) => {
-            let name = evaluation::decision_key(&step.id);
-            let key = frame.render_step(&name, &step.id, "limit.key", &limit.key.as_str().into()).await?;
+            let decided = evaluation::decision_key(&step.id);
+            let key = frame.render_step(&decided, &step.id, "limit.key", &limit.key.as_str().into()).await?;
             Some((limit.name.as_str(), as_text(&key)))
         }
     };
-    let mut engine = frame.ctx.step(&step.id, body).retry(retry::policy(step.retry.as_ref()));
+    let mut engine = frame.ctx.step(name, body).retry(retries);
     if let Some((name, key)) = limit {
         engine = engine.limit(name, key);
     }
@@ -98,6 +111,8 @@ pub(super) struct Place<'p> {
     pub(super) step: &'p str,
     pub(super) key: &'p str,
     pub(super) timeout: Option<Duration>,
+    /// The token that ends the step from outside. It is taken out of results and errors.
+    pub(super) token: Option<String>,
 }
 
 /// Calls tools on behalf of an account.
@@ -126,10 +141,8 @@ pub(super) async fn call_tool(
         let message = format!("this worker has no tool {:?}; register it, or name another one", call.tool);
         return Err(failed(ToolError::new(ErrorClass::Unavailable, message)));
     };
-    let seen = look_up(runtime, actor, &call.args).await.map_err(failed)?;
-    let secrets: Map<String, Value> =
-        seen.0.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    let scope = scope.clone().with("secrets", Value::Object(secrets));
+    let mut seen = look_up(runtime.secrets(), actor, &call.args).await.map_err(failed)?;
+    let scope = scope.clone().with("secrets", seen.to_value());
     let args = runtime.evaluator().render(&call.args, &scope, missing).await.map_err(|error| {
         let mut failure = FlowError::of_expression(place.step, "args", &error);
         failure.message = seen.redact_text(&failure.message);
@@ -142,6 +155,8 @@ pub(super) async fn call_tool(
     }
     let mut one = ToolCall::new(args, actor, place.key);
     one.timeout = place.timeout;
+    one.token.clone_from(&place.token);
+    seen.0.extend(place.token.clone().map(|token| ("token".to_owned(), token)));
     match AssertUnwindSafe(within(place.timeout, tool.call(one))).catch_unwind().await {
         Ok(Ok(result)) => Ok(seen.redact(result)),
         Ok(Err(error)) => Err(failed(ToolError { message: seen.redact_text(&error.message), ..error })),
@@ -166,43 +181,4 @@ pub(super) async fn within<T>(
     let Some(limit) = limit else { return attempt.await };
     let late = || ToolError::new(ErrorClass::Timeout, format!("the attempt had not ended after {limit:?}"));
     tokio::time::timeout(limit, attempt).await.unwrap_or_else(|_| Err(late()))
-}
-
-/// Returns the secrets that these arguments mention.
-async fn look_up(runtime: &FlowRuntime, actor: &str, args: &Value) -> Result<Seen, ToolError> {
-    let mut names = BTreeSet::new();
-    add_secret_names(args, &mut names);
-    let mut seen = Seen::default();
-    for name in names {
-        let found = match runtime.secrets() {
-            Some(secrets) => secrets.get(actor, &name).await?,
-            None => None,
-        };
-        let Some(value) = found else {
-            let message = format!("there is no secret {name:?} for {actor:?}; add it, or name another one");
-            return Err(ToolError::new(ErrorClass::Invalid, message));
-        };
-        seen.0.insert(name, value);
-    }
-    Ok(seen)
-}
-
-/// Adds the names of the secrets that the expressions of a template read.
-fn add_secret_names(template: &Value, names: &mut BTreeSet<String>) {
-    match template {
-        Value::String(text) if text.contains("secrets") => {
-            // The rendering tells what is wrong with a text that does not parse.
-            let Ok(template) = Template::parse(text) else { return };
-            for reference in template.references() {
-                if let ("secrets", Some(Segment::Name(name))) =
-                    (reference.path.root(), reference.path.segments().first())
-                {
-                    names.insert(name.clone());
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| add_secret_names(item, names)),
-        Value::Object(entries) => entries.values().for_each(|value| add_secret_names(value, names)),
-        _ => {}
-    }
 }

@@ -41,7 +41,7 @@ struct Undo {
 impl Undo {
     async fn run(&self, runtime: &FlowRuntime) -> Result<Value> {
         let caller = Caller { runtime, actor: &self.actor, missing: self.missing };
-        let place = Place { step: &self.step, key: &self.key, timeout: None };
+        let place = Place { step: &self.step, key: &self.key, timeout: None, token: None };
         call_tool(&caller, &place, &self.tool, &self.scope).await.map_err(|failure| match failure {
             Failed::Step(error) => error,
             Failed::Tool(error, _) if error.class == ErrorClass::Invalid => error.into(),

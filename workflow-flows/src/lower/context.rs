@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -310,6 +311,17 @@ impl<'s> Lowering<'s> {
         let text = self.text(node, key)?;
         let part = Part { text: &text, scalar: &text.as_str().into(), offset: 0, is_bare: true };
         Some(self.record(node, part, key, Role::Plain, Syntax::Jq))
+    }
+
+    /// Notes a part of a text as a jq program that reads the data of a task, not the results of
+    /// steps.
+    pub(crate) fn data_program(&mut self, node: &Node, text: &str, part: Range<usize>, key: &str) {
+        let program = text.get(part.clone()).unwrap_or_default();
+        let part = Part { text: program, scalar: &text.into(), offset: part.start, is_bare: true };
+        self.record(node, part, key, Role::Plain, Syntax::Jq);
+        if let Some(noted) = self.outline.uses.last_mut() {
+            noted.reads.clear();
+        }
     }
 
     /// Returns a text of the document as a template of the graph.

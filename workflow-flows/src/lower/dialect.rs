@@ -16,6 +16,8 @@ pub enum Dialect {
     TwoTable,
     /// The definitions of the DAG engine: `steps` with `depends_on`.
     Opcode,
+    /// The Serverless Workflow language of the CNCF, version 1.0: `document` with its `dsl`.
+    Cncf,
 }
 
 impl Dialect {
@@ -23,6 +25,9 @@ impl Dialect {
     #[must_use]
     pub fn detect(root: &Node) -> Self {
         let Some(entries) = root.entries() else { return Self::Native };
+        if root.get("document").is_some_and(|document| document.get("dsl").is_some()) {
+            return Self::Cncf;
+        }
         let has = |key: &str| entries.iter().any(|entry| entry.key == key);
         if has("flow") || has("do") || has("dag") || has("graph") {
             return Self::Native;
@@ -43,6 +48,7 @@ impl fmt::Display for Dialect {
             Self::Native => "native",
             Self::TwoTable => "two-table",
             Self::Opcode => "opcode",
+            Self::Cncf => "cncf",
         })
     }
 }

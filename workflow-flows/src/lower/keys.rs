@@ -72,7 +72,7 @@ pub(crate) const KINDS: &[KindKeys] = &[
     KindKeys { name: "recipe", beside: &["args"], without: &[] },
     KindKeys { name: "set", beside: &[], without: NO_TIME },
     KindKeys { name: "switch", beside: &["cases", "default"], without: NO_TIME },
-    KindKeys { name: "tool", beside: &["args"], without: &[] },
+    KindKeys { name: "tool", beside: &["args", "external"], without: &[] },
     KindKeys { name: "wait", beside: &[], without: NO_ATTEMPTS },
     KindKeys { name: "workflow", beside: &["args", "detach", "queue"], without: NO_GUARD },
 ];

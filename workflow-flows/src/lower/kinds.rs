@@ -67,7 +67,8 @@ fn tool(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Op
         args: Some((span.unwrap_or(node.span), args.clone())),
     };
     lowering.outline.calls.push(call);
-    Some(Kind::Tool(ToolUse { tool, args }))
+    let external = fields.take("external").and_then(|node| lowering.flag(node, "external")).unwrap_or_default();
+    Some(Kind::Tool(ToolUse { tool, args, external }))
 }
 
 fn recipe(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Option<Kind> {

@@ -6,6 +6,7 @@
 
 mod attempts;
 mod block;
+mod cncf;
 mod composite;
 mod context;
 mod dialect;
@@ -37,5 +38,6 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, root: &Node) -> Option<Flow> {
         Dialect::Native => native::lower(lowering, root),
         Dialect::TwoTable => two_table::lower(lowering, root),
         Dialect::Opcode => opcode::lower(lowering, root),
+        Dialect::Cncf => cncf::lower(lowering, root),
     }
 }

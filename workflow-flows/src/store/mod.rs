@@ -1,13 +1,15 @@
 //! Versions of flows.
 
 mod backend;
+mod transfer;
 mod version;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use workflow_sdk::{ClientError, Timestamp, sqlx};
 
+use crate::database::MissingFile;
 use crate::graph::Flow;
 use backend::Backend;
 
@@ -76,7 +78,7 @@ impl FlowStore {
     /// Creates a store in the memory of this process.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self(Arc::new(Backend::in_memory()))
+        Self(Arc::new(Backend::Memory(Mutex::default())))
     }
 
     /// Opens a store by the URL of a database, as
@@ -86,7 +88,8 @@ impl FlowStore {
     /// # Errors
     /// [`FlowStoreError::Url`], [`FlowStoreError::Database`].
     pub async fn connect(url: &str) -> Result<Self, FlowStoreError> {
-        Ok(Self(Arc::new(Backend::connect(url).await?)))
+        let backend = Backend::open(url, MissingFile::Create).await?;
+        Ok(Self(Arc::new(backend.prepared().await?)))
     }
 
     /// Opens a store over the application's own pool of a SQLite database.
@@ -95,7 +98,7 @@ impl FlowStore {
     /// [`FlowStoreError::Database`].
     #[cfg(feature = "sqlite")]
     pub async fn with_sqlite(pool: sqlx::SqlitePool) -> Result<Self, FlowStoreError> {
-        Ok(Self(Arc::new(Backend::with_sqlite(pool).await?)))
+        Ok(Self(Arc::new(Backend::Sqlite(pool).prepared().await?)))
     }
 
     /// Opens a store over the application's own pool of a PostgreSQL database. The table stands in
@@ -105,7 +108,7 @@ impl FlowStore {
     /// [`FlowStoreError::Database`].
     #[cfg(feature = "postgres")]
     pub async fn with_postgres(pool: sqlx::PgPool) -> Result<Self, FlowStoreError> {
-        Ok(Self(Arc::new(Backend::with_postgres(pool).await?)))
+        Ok(Self(Arc::new(Backend::Postgres(pool).prepared().await?)))
     }
 
     /// Deploys a flow. If the newest version has this body, nothing changes. Otherwise the flow
@@ -167,6 +170,12 @@ impl FlowStore {
     /// [`FlowStoreError::Database`], [`FlowStoreError::Unreadable`].
     pub async fn list(&self) -> Result<Vec<FlowVersion>, FlowStoreError> {
         self.0.list().await
+    }
+
+    /// Returns the name of each flow and the number of its newest version, in the order of the
+    /// names.
+    pub(crate) async fn heads(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
+        self.0.heads().await
     }
 
     /// Returns the versions of a flow, the newest first.

@@ -13,10 +13,10 @@ fn a_diagram_has_every_step_and_every_way() {
   n2[\"b: log\"]
   n3{\"c: if steps.a.n &gt; 1\"}
   n4[\"d: log\"]
-  n3 -->|\"then\"| n4
   n5([\"e: wait\"])
-  n3 -->|\"else\"| n5
   n6{{\"f: approval\"}}
+  n3 -->|\"then\"| n4
+  n3 -->|\"else\"| n5
   n1 --> n3
   n2 --> n3
   n4 --> n6
@@ -39,4 +39,26 @@ fn a_graph_is_drawn_with_its_joins_and_cycles() {
         assert!(drawn.contains(edge), "{edge}\n{drawn}");
     }
     assert_eq!(workflow_flows::levels(&flow.body), [vec!["fan"], vec!["a", "b"], vec!["m"], vec!["end"]]);
+}
+
+#[test]
+fn an_edge_says_whether_a_decision_takes_it() {
+    let source = "flow: 1\nname: g\ngraph:\n  a: { tool: log, branch: [ { if: result.ok, then: b } ], else: c, on_error: { goto: c } }\n  b: { if: input.n > 1, then: [ { id: d, tool: log } ], next: c }\n  c: { tool: log }\n";
+    let checked = checked(source);
+    let flow = checked.flow.as_ref().unwrap_or_else(|| panic!("{}", told(&checked)));
+    let diagram = workflow_flows::Diagram::of(flow);
+    let id = |node: usize| diagram.nodes[node].step.as_deref().unwrap_or("start");
+    let edges: Vec<(&str, &str, &str, bool)> =
+        diagram.edges.iter().map(|edge| (id(edge.from), id(edge.to), edge.label.as_str(), edge.is_decided)).collect();
+    for edge in [
+        ("a", "b", "result.ok", true),
+        ("a", "c", "else", true),
+        ("a", "c", "error", false),
+        ("b", "d", "then", true),
+        ("b", "c", "", false),
+        ("d", "c", "", false),
+        ("start", "a", "", false),
+    ] {
+        assert!(edges.contains(&edge), "{edge:?} in {edges:?}");
+    }
 }

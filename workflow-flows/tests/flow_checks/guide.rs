@@ -19,6 +19,12 @@ fn every_flow_of_the_guide_is_valid() {
     }
 }
 
+#[test]
+fn the_guide_shows_the_flow_of_the_example() {
+    let example = include_str!("../../../examples/data/support_triage.yaml");
+    assert!(documents().iter().any(|document| document == example), "docs/guide/flows.md shows another flow");
+}
+
 /// The guide's tools are those of an application.
 fn checked_with_any_tool(source: &str) -> workflow_flows::check::Checked {
     workflow_flows::check::check(source, &workflow_flows::check::Options::default())

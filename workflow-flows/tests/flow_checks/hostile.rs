@@ -122,7 +122,7 @@ fn any_text_is_refused_without_a_panic() {
         "{}", "5",
     ] {
         let _ = refused(source);
-        for dialect in [Dialect::Native, Dialect::TwoTable, Dialect::Opcode] {
+        for dialect in [Dialect::Native, Dialect::TwoTable, Dialect::Opcode, Dialect::Cncf] {
             let _ = check(source, &Options { dialect: Some(dialect), ..Options::default() });
         }
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod broken;
+mod cncf;
 mod diagrams;
 mod dialects;
 mod guide;

@@ -108,6 +108,7 @@ fn every_key_of_the_lowering_stands_in_the_schema() {
     assert!(missing.is_empty(), "the schema lacks {missing:?}");
     let beside = [
         "args",
+        "external",
         "then",
         "else",
         "cases",

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod flows;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,13 +75,16 @@ fn bodies() -> serde_json::Map<String, Value> {
     let signal = json!({ "name": text(), "payload": anything(), "key": text(), "reason": text() });
     let decision = json!({ "approve": { "type": "boolean" }, "note": text(), "reason": text() });
     let query = json!({ "$ref": "#/components/schemas/QueryError" });
+    let findings = json!({ "type": "array", "items": { "$ref": "#/components/schemas/Finding" } });
     let problem = json!({ "type": text(), "title": text(), "status": { "type": "integer" }, "code": text(),
-                          "detail": text(), "help": text(), "query": query });
+                          "detail": text(), "help": text(), "query": query, "findings": findings });
     let problem = json!({ "type": "object", "properties": problem, "description": "A problem of RFC 9457",
                           "required": ["type", "title", "status", "code", "detail", "help"] });
     let bodies = json!({ "NewFork": body(fork, &[]), "NewPreview": body(json!({ "query": text() }), &["query"]), "NewSignal": body(signal, &["name", "payload"]),
                          "Decision": body(decision, &["approve"]), "Problem": problem });
-    bodies.as_object().cloned().unwrap_or_default()
+    let mut bodies = bodies.as_object().cloned().unwrap_or_default();
+    bodies.extend(flows::bodies());
+    bodies
 }
 
 /// Lets objects have further fields: answers get some within a version, and objects are joined.
@@ -171,13 +175,17 @@ fn the_committed_openapi_document_describes_these_types() {
     assert!(committed == document, "the document is not that of the types: see the head of this file");
 }
 
-/// Returns the methods and paths that the source of the router mounts below the prefix.
+/// Returns the methods and paths that the sources of the router mount below the prefix.
 fn mounted() -> BTreeSet<(String, String)> {
     let source = include_str!("../../src/lib.rs");
     let api = source.split("let api = Router::new()").nth(1).unwrap().split(".fallback(").next().unwrap();
+    let flows = include_str!("../../src/flows.rs").split("pub(crate) fn routes(").nth(1).unwrap();
+    let flows = flows.split("\n}\n").next().unwrap();
     let mut mounted = BTreeSet::new();
-    for route in api.split(".route(\"").skip(1) {
+    for route in api.split(".route(\"").skip(1).chain(flows.split(".route(\"").skip(1)) {
         let (path, handlers) = route.split_once('"').unwrap();
+        let path = path.strip_prefix("/api/v1").unwrap_or(path);
+        let handlers = handlers.lines().next().unwrap();
         for method in ["get", "post", "put", "patch", "delete"] {
             if handlers.contains(&format!(" {method}(")) || handlers.contains(&format!(").{method}(")) {
                 mounted.insert((method.to_owned(), path.to_owned()));

@@ -25,6 +25,10 @@ fn text(name: &str) -> Value {
     parameter("query", name, json!({ "type": "string" }))
 }
 
+fn header(name: &str) -> Value {
+    parameter("header", name, json!({ "type": "string" }))
+}
+
 fn number(name: &str, least: u32, most: u32) -> Value {
     parameter("query", name, json!({ "type": "integer", "minimum": least, "maximum": most }))
 }
@@ -38,10 +42,16 @@ fn wait() -> Value {
     parameter("query", "wait", json!({ "type": "string", "pattern": "^[0-9]{1,9}s?$", "examples": ["30s"] }))
 }
 
+/// A header that is not understood is passed over, so it has no pattern.
+fn traceparent() -> Value {
+    parameter("header", "traceparent", json!({ "type": "string" }))
+}
+
 fn operation(method: &'static str, path: &'static str, id: &str, summary: &str) -> Operation {
     let places = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let in_path = places.map(|name| match name {
         "run" | "bulk" => parameter("path", name, json!({ "type": "string", "format": "uuid" })),
+        "token" => parameter("path", name, json!({ "type": "string", "maxLength": 2048 })),
         "change" => one_of("path", name, &["cancel", "terminate", "pause", "resume", "retry"]),
         _ => parameter("path", name, json!({ "type": "string" })),
     });
@@ -70,6 +80,11 @@ impl Operation {
         self
     }
 
+    fn takes_anything(mut self) -> Self {
+        self.value["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": {} } } });
+        self
+    }
+
     fn answers(mut self, status: u16, when: &str, schema: Value) -> Self {
         let content = json!({ "application/json": { "schema": schema } });
         self.value["responses"][status.to_string()] = json!({ "description": when, "content": content });
@@ -93,7 +108,11 @@ impl Operation {
     }
 
     fn changes(self) -> Self {
-        self.answers(200, "The order was performed, or there was nothing to change", reference("Done"))
+        self.asks([traceparent()]).answers(
+            200,
+            "The order was performed, or there was nothing to change",
+            reference("Done"),
+        )
     }
 }
 
@@ -111,6 +130,56 @@ fn watched() -> [Value; 5] {
     [text("query"), run, one_of("query", "of", &["runs", "all"]), number("limit", 1, 200), text("cursor")]
 }
 
+/// The operations of flows, which a router has if it is given flows.
+fn flows() -> Vec<Operation> {
+    let run_or_done = || json!({ "anyOf": [reference("RunDetail"), reference("Done")] });
+    vec![
+        post("/flows:check", "checkFlow", "Tells every fault of a document").takes("FlowDocument").reads("CheckedFlow"),
+        post("/flows:run", "runFlow", "Starts a run of a deployed flow or of a document, on behalf of the actor")
+            .asks([wait(), parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 126 }))])
+            .takes("NewFlowRun")
+            .answers(200, "The key has a run; or, with wait, the run has ended", run_or_done())
+            .answers(201, "The run was started", reference("Done"))
+            .answers(202, "With wait: the run has not ended yet", reference("RunDetail")),
+        get("/flows", "listFlows", "Lists the newest version of each flow").answers(
+            200,
+            "The flows, by their names",
+            list_of("FlowSummary"),
+        ),
+        get("/flows/{flow}", "readFlow", "Reads a version of a flow with its graph")
+            .asks([text("version")])
+            .reads("FlowDetail"),
+        operation("put", "/flows/{flow}", "deployFlow", "Deploys a document as a version of a flow")
+            .takes("NewFlowVersion")
+            .answers(200, "A version had this body, and nothing was added", reference("DeployedFlow"))
+            .answers(201, "The version was added", reference("DeployedFlow")),
+        get("/flows/{flow}/versions", "listFlowVersions", "Lists the versions of a flow, the newest first").answers(
+            200,
+            "The versions",
+            list_of("FlowSummary"),
+        ),
+        get("/flows/{flow}/diagram", "drawFlow", "Draws a version of a flow")
+            .asks([text("version")])
+            .reads("FlowDiagram"),
+        post("/events/{event}", "emitToFlows", "Starts the flows that have the event as a trigger, then delivers it")
+            .asks([parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 255 }))])
+            .takes("NewEvent")
+            .reads("Emitted"),
+        post("/hooks/{path}", "receiveHook", "Starts a run of the flow that has this webhook; signed, or by an actor")
+            .asks(["webhook-id", "webhook-timestamp", "webhook-signature", "x-hub-signature-256"].map(header))
+            .takes_anything()
+            .answers(200, "The key has a run", reference("Done"))
+            .answers(201, "The run was started", reference("Done")),
+        post("/steps/{run}/{key}/ready", "readyStep", "Decides an approval or a decision")
+            .takes("StepAnswer")
+            .changes(),
+        post("/steps/{run}/{key}/done", "doneStep", "Ends a step that is done outside").takes("StepReport").changes(),
+        post("/gates/{token}", "decideByToken", "Decides the one gate of a token; needs no other right")
+            .takes("TokenAnswer")
+            .changes(),
+    ]
+}
+
 fn operations() -> Vec<Operation> {
     let (cursor, reason) = (|| text("cursor"), || text("reason"));
     let limit = |most| number("limit", 1, most);
@@ -121,6 +190,7 @@ fn operations() -> Vec<Operation> {
             .reads("RunPage"),
         post("/runs", "startRun", "Starts a run; with wait, answers with the run when it has ended")
             .asks([wait(), parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 255 }))])
+            .asks([traceparent()])
             .takes("NewRun")
             .answers(200, "The key has a run; or, with wait, the run has ended", run_or_done())
             .answers(201, "The run was started", reference("Done"))
@@ -159,6 +229,7 @@ fn operations() -> Vec<Operation> {
         get("/runs/{run}/published/{name}", "readPublished", "Reads the value that a run published last")
             .reads("StoredPayload"),
         post("/runs/{run}/fork", "forkRun", "Starts a run from the history of this one")
+            .asks([traceparent()])
             .takes("NewFork")
             .answers(200, "The key has a run", reference("Done"))
             .answers(201, "The run was started", reference("Done")),
@@ -171,7 +242,7 @@ fn operations() -> Vec<Operation> {
         get("/bulk", "listBulks", "Lists bulk operations, the newest first")
             .asks([cursor(), limit(1_000)])
             .reads("BulkPage"),
-        post("/bulk", "startBulk", "Orders a bulk operation").takes("StartBulk").answers(
+        post("/bulk", "startBulk", "Orders a bulk operation").asks([traceparent()]).takes("StartBulk").answers(
             202,
             "The operation was ordered",
             reference("Done"),
@@ -218,7 +289,7 @@ fn operations() -> Vec<Operation> {
 /// Returns the paths of the document.
 pub(super) fn all() -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for Operation { method, path, value } in operations() {
+    for Operation { method, path, value } in operations().into_iter().chain(flows()) {
         paths.entry(path).or_insert_with(|| json!({}))[method] = value;
     }
     Value::Object(paths)

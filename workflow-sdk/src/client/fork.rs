@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use workflow_engine::model::{
-    ForkPoint, KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, UnreadablePayload,
-    check_name, check_queue, check_tags, find_fork_point,
+    ForkPoint, KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, TraceContext,
+    UnreadablePayload, check_name, check_queue, check_tags, find_fork_point,
 };
 use workflow_engine::runtime::{PayloadError, encode_readable};
 use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
@@ -36,6 +36,7 @@ pub struct Fork<O> {
     key: Option<String>,
     deadline: Option<StartTime>,
     tags: BTreeMap<String, String>,
+    trace: Option<TraceContext>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -52,6 +53,7 @@ impl<O> Fork<O> {
             key: None,
             deadline: None,
             tags: BTreeMap::new(),
+            trace: None,
             output: PhantomData,
         }
     }
@@ -125,6 +127,14 @@ impl<O> Fork<O> {
         self
     }
 
+    /// Makes the new run a part of a distributed trace: see
+    /// [`Start::trace_parent`](super::Start::trace_parent). The trace of the source run is not
+    /// copied.
+    pub fn trace_parent(mut self, parent: TraceContext) -> Self {
+        self.trace = Some(parent);
+        self
+    }
+
     async fn start(self) -> Result<RunHandle<O>, ClientError> {
         let client = self.client.clone();
         let write = self.write().await?;
@@ -188,6 +198,7 @@ impl<O> Fork<O> {
             tags,
             parent: None,
             depth: 0,
+            trace: self.trace.or_else(|| self.client.observers().current_trace()),
         };
         Ok(ForkWrite { source: self.source, new, before, kept: None })
     }

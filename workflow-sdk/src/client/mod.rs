@@ -35,10 +35,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::operate::{ChangeWatch, Operate};
 use crate::workflow::Workflow;
+use serde_json::Value;
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{
     DEFAULT_SIGNAL_LIMIT, NameSubject, NewAudit, Run, RunFilter, RunId, RunSummary, StepAttempt, check_name,
@@ -59,6 +58,7 @@ pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
 pub use limit::{LimitHandle, call_waiting_seats};
 pub use open::open;
+pub(crate) use open::open_transferable;
 pub use pool::ApplicationPool;
 pub use queue::QueueHandle;
 use result_watch::ResultWatch;

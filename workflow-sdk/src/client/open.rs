@@ -1,12 +1,23 @@
 use std::sync::Arc;
 
-use workflow_engine::store::{ConnectError, Store, StoreOptions, redact};
+use workflow_engine::store::{ConnectError, Store, StoreOptions, TransferStore, redact};
 
 /// Opens the store at the URL and brings its schema up to date.
 ///
 /// # Errors
 /// [`ConnectError`]. The options are checked before the database is touched.
 pub async fn open(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>, ConnectError> {
+    Ok(open_transferable(url, options).await?)
+}
+
+/// Opens a store as [`open`] does, so that its whole system can be copied.
+///
+/// # Errors
+/// See [`open`].
+pub(crate) async fn open_transferable(
+    url: &str,
+    options: StoreOptions,
+) -> Result<Arc<dyn TransferStore>, ConnectError> {
     options.check()?;
     match url.split_once(':').map(|(scheme, _)| scheme) {
         #[cfg(feature = "sqlite")]

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_gate_of,
-    check_name, check_queue, check_tags,
+    KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, TraceContext, UnreadablePayload,
+    check_gate_of, check_name, check_queue, check_tags,
 };
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
@@ -65,6 +65,7 @@ impl<O> Start<O> {
             tags: BTreeMap::new(),
             parent: None,
             depth: 0,
+            trace: None,
         });
         let single = SingleOptions::default();
         Self { client: client.clone(), run, default_gate: None, single, output: PhantomData }
@@ -197,6 +198,30 @@ impl<O> Start<O> {
         })
     }
 
+    /// Makes the run, its steps and its children a part of a distributed trace, below this span.
+    /// It often comes from the header `traceparent` of the request that starts the run. It is kept
+    /// with the run, so spans of every worker that goes on with the run belong to the trace. A
+    /// start that finds a run with its key changes nothing. Default: the place at which an
+    /// [observer](crate::Observer::current_trace) says the caller is, or no trace.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[workflow]
+    /// # async fn checkout(ctx: &Ctx, order: u64) -> Result<()> { Ok(()) }
+    /// # async fn start(client: &Client, header: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// let start = client.start(checkout, 42);
+    /// // A header that is not understood begins no trace, and refuses no order.
+    /// let run = match header.parse::<workflow_sdk::TraceContext>() {
+    ///     Ok(parent) => start.trace_parent(parent).await?,
+    ///     Err(_) => start.await?,
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn trace_parent(self, parent: TraceContext) -> Self {
+        self.set(|run| run.trace = Some(parent))
+    }
+
     /// Starts the run in a transaction of the application, on the client's database: the run exists
     /// if and only if that transaction commits. A worker is woken after the commit, and the result
     /// can be awaited from then on.
@@ -250,6 +275,7 @@ impl<O> Start<O> {
             check_name(NameSubject::Key, key)?;
         }
         self.single.apply(&mut run)?;
+        run.trace = run.trace.or_else(|| self.client.observers().current_trace());
         check_size(&run.lane.workflow, &run.input, &run.tags, self.client.payload_limit())?;
         Ok((self.client, run, self.single))
     }

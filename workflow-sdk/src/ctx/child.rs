@@ -147,6 +147,7 @@ impl<S> Ctx<S> {
             tags: BTreeMap::new(),
             parent: None,
             depth: settings.depth + 1,
+            trace: self.cell.trace_context(),
         })
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use workflow_engine::model::{
     ErrorKind, Lane, NewSignal, RunHistory, RunStatus, SignalOutcome, StepKind, StoredError, Timestamp,
 };
+use workflow_engine::observe::OpenSpan;
 use workflow_engine::replay::{Divergence, Next, OutboxRow, RecordedCall, bytes};
 
 use super::replayed::{Halt, Misfit, Replayed};
@@ -70,6 +71,7 @@ fn replay_once(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Hal
         created_at: run.created_at.unwrap_or(run.started_at),
         started_at: run.started_at,
         payload_limit,
+        span: OpenSpan::none(),
     };
     let cell = RunCell::new(settings, steps.clone(), Arc::clone(&port));
     // On hold, a call that is not recorded does not begin, neither a body nor a sleep. So a dry

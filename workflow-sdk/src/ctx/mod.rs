@@ -32,7 +32,7 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use workflow_engine::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
+use workflow_engine::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, TraceContext, check_name};
 use workflow_engine::replay::{CallId, Wait};
 use workflow_engine::runtime::{Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture};
 use workflow_engine::schedule::Occurrence;
@@ -234,6 +234,29 @@ impl<S> Ctx<S> {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.cell.settings().lane.version
+    }
+
+    /// Returns this run's place in a distributed trace. Inside the body of a step this is the span
+    /// of that attempt, so that what the body calls belongs to the trace: pass its text on as the
+    /// header `traceparent`. Elsewhere it is the span of this claim's work on the run. `None` if
+    /// the run was [started](crate::Start::trace_parent) outside of every trace.
+    ///
+    /// Each claim has a span of its own, so it differs from replay to replay: a workflow that takes
+    /// another path because of it may diverge from its history.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # async fn charge(_cents: u64, _header: Option<String>) -> Result<u64> { ok(7) }
+    /// #[workflow]
+    /// async fn pay(ctx: &Ctx, cents: u64) -> Result<u64> {
+    ///     let body = || charge(cents, ctx.trace_context().map(|trace| trace.to_string()));
+    ///     ctx.step("charge", body).await
+    /// }
+    /// ```
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.cell.trace_context()
     }
 
     /// Returns the time at which this run was created, by the clock of the database. It is the same

@@ -269,6 +269,7 @@ impl<'a, T: Send + 'a> Step<'a, T> {
             && !self.cell.runs_attempt(call, *attempt)
         {
             self.drop_body(call);
+            self.cell.close_body(call, Some(ErrorKind::Timeout));
         }
     }
 

@@ -97,6 +97,7 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
             DatabaseErrorKind::Corrupt | DatabaseErrorKind::Codec => {
                 (Code::Unreadable, "look at the row that the error names, with the release that wrote it")
             }
+            DatabaseErrorKind::Moved => (Code::Unavailable, "use the database to which the system was moved"),
             // Of another crate, so it may grow.
             _ => (Code::Unavailable, "check that the database runs and can be reached, then try again"),
         },

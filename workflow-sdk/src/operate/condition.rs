@@ -47,7 +47,13 @@ pub(super) fn conditions(query: &Query, now: Timestamp) -> RunConditions {
                 conditions.ended = conditions.ended.narrowed(from, before);
             }
             Test::Is(fact) => require(&mut conditions, *fact, !negated, now),
+            Test::Error(text) if negated => conditions.error.none_of.push(text.clone()),
+            Test::Error(text) => conditions.error.any_of.push(text.clone()),
         }
+    }
+    if !conditions.error.any_of.is_empty() {
+        // No succeeded run has an error, and no index has the succeeded runs.
+        conditions.statuses.remove(&RunStatus::Succeeded);
     }
     let is_gated = |term: &Term| !term.negated && term.test == Test::Is(Fact::Gated);
     if conditions.gate.any_of.is_empty() && query.terms().iter().any(is_gated) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use workflow_engine::model::{AuditId, NameSubject, NewAudit, check_name};
+use workflow_engine::model::{AuditId, NameSubject, NewAudit, TraceContext, check_name};
 
 use crate::ClientError;
 
@@ -42,13 +42,17 @@ pub struct Order {
     /// Why. It goes into the audit row. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The span of the caller, in a distributed trace. The order belongs to that trace, and so does
+    /// a run that it starts or forks. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<TraceContext>,
 }
 
 impl Order {
     /// Orders this action, on behalf of an unknown actor and without a reason.
     #[must_use]
     pub fn new(action: Action) -> Self {
-        Self { action, actor: None, reason: None }
+        Self { action, actor: None, reason: None, trace_parent: None }
     }
 
     /// Sets on whose behalf the order is given. Range: 1 to 255 bytes without control characters.
@@ -62,6 +66,13 @@ impl Order {
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
+        self
+    }
+
+    /// Sets the span of the caller, in a distributed trace.
+    #[must_use]
+    pub fn trace_parent(mut self, parent: TraceContext) -> Self {
+        self.trace_parent = Some(parent);
         self
     }
 
@@ -99,10 +110,13 @@ impl<'de> Deserialize<'de> for Order {
             actor: Option<String>,
             #[serde(default)]
             reason: Option<String>,
+            #[serde(default)]
+            trace_parent: Option<TraceContext>,
         }
         use serde::de::Error;
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let Fields { mut action, actor, reason } = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let Fields { mut action, actor, reason, trace_parent } =
+            serde_json::from_str(text.get()).map_err(D::Error::custom)?;
         // The enum reads numbers as floats where they have too many digits.
         let mut exact: HashMap<String, Box<RawValue>> = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
         for name in ["input", "payload"] {
@@ -115,7 +129,7 @@ impl<'de> Deserialize<'de> for Order {
                 serde_json::from_str(apply.get()).map_err(D::Error::custom)?;
             exact.remove("payload").into_iter().for_each(|text| action.set_payload("apply", Payload(text)));
         }
-        Ok(Self { action, actor, reason })
+        Ok(Self { action, actor, reason, trace_parent })
     }
 }
 
@@ -256,7 +270,8 @@ mod tests {
     fn every_order_has_a_text_that_keeps_each_digit() {
         for action in every_action() {
             let bare = Order::new(action.clone());
-            for order in [bare, Order::new(action).actor("ada").reason("because")] {
+            let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+            for order in [bare, Order::new(action).actor("ada").reason("because").trace_parent(trace)] {
                 let text = serde_json::to_string(&order).unwrap();
                 assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order, "{text}");
             }

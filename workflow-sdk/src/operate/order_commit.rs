@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use workflow_engine::model::{BulkId, Decision, RunId, SignalOutcome};
+use tracing::Instrument;
+use workflow_engine::model::{AuditId, BulkId, Decision, NewAudit, RunId, SignalOutcome, TraceContext};
+use workflow_engine::observe::OpenSpan;
 use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
 
 use crate::{Client, ClientError};
@@ -16,12 +18,29 @@ pub(super) async fn perform(client: &Client, mut order: Order) -> Result<Done, O
     if let Action::StartBulk(start) = &mut order.action {
         start.id.get_or_insert_with(BulkId::generate);
     }
+    let audit = order.audit();
+    let about = (audit.verb.as_str(), audit.target.as_str());
+    let span = OpenSpan::of_order(about, number_of(audit.id), order.trace_parent, client.observers());
+    carry_out(client, order, audit, span.context()).instrument(span.span().clone()).await
+}
+
+/// Returns the number of the span of the order with this audit row.
+fn number_of(audit: AuditId) -> u64 {
+    audit.as_uuid().as_u64_pair().1
+}
+
+async fn carry_out(
+    client: &Client,
+    order: Order,
+    audit: NewAudit,
+    trace: Option<TraceContext>,
+) -> Result<Done, OperateError> {
     let target = order.action.target();
-    let audited = client.audited(order.audit());
-    let Order { action, actor, reason } = order;
+    let audited = client.audited(audit);
+    let Order { action, actor, reason, .. } = order;
     let outcome = match action {
-        Action::StartRun(run) => start(&audited, *run).await?,
-        Action::ForkRun(run) => fork(&audited, *run).await?,
+        Action::StartRun(run) => start(&audited, *run, trace).await?,
+        Action::ForkRun(run) => fork(&audited, *run, trace).await?,
         Action::CancelRun { run } => canceled(audited.cancel(run).await?, run)?,
         Action::TerminateRun { run } => canceled(audited.terminate(run).await?, run)?,
         Action::PauseRun { run } => match audited.pause(run).await? {
@@ -100,7 +119,7 @@ pub(super) async fn perform(client: &Client, mut order: Order) -> Result<Done, O
     Ok(outcome.about(&target))
 }
 
-async fn start(client: &Client, run: StartRun) -> Result<OrderOutcome, OperateError> {
+async fn start(client: &Client, run: StartRun, trace: Option<TraceContext>) -> Result<OrderOutcome, OperateError> {
     let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, tags } = run;
     let mut start = client.start_named(workflow, &input);
     match (at, delay_ms) {
@@ -127,6 +146,9 @@ async fn start(client: &Client, run: StartRun) -> Result<OrderOutcome, OperateEr
     if let Some(priority) = priority {
         start = start.priority(priority);
     }
+    if let Some(trace) = trace {
+        start = start.trace_parent(trace);
+    }
     if let Some(millis) = deadline_ms {
         start = start.deadline(Duration::from_millis(millis));
     }
@@ -134,7 +156,7 @@ async fn start(client: &Client, run: StartRun) -> Result<OrderOutcome, OperateEr
     Ok(started(run.id(), run.existed()))
 }
 
-async fn fork(client: &Client, run: ForkRun) -> Result<OrderOutcome, OperateError> {
+async fn fork(client: &Client, run: ForkRun, trace: Option<TraceContext>) -> Result<OrderOutcome, OperateError> {
     let ForkRun { run, from, input, version, queue, key } = run;
     let mut fork = client.fork(run);
     if let Some(from) = from {
@@ -151,6 +173,9 @@ async fn fork(client: &Client, run: ForkRun) -> Result<OrderOutcome, OperateErro
     }
     if let Some(key) = key {
         fork = fork.key(key);
+    }
+    if let Some(trace) = trace {
+        fork = fork.trace_parent(trace);
     }
     let run = fork.await?;
     Ok(started(run.id(), run.existed()))

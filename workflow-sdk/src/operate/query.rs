@@ -41,6 +41,7 @@ pub(super) use words::nearest;
 /// | `started:>-1h`, `started:<2026-11-01` | whose start was committed then, in UTC |
 /// | `ended:2026-11-01..2026-11-02` | that ended from the first time on and before the second one |
 /// | `is:paused` | of which a [fact](Fact) holds |
+/// | `error:"no answer"` | with this text in the message of their error, or of its failure group |
 ///
 /// A `*` at the end of the value of `workflow`, `queue`, `version`, `gate` or `key` stands for any
 /// text: `key:order-*`. A time is `now`, an age (`-90s`, `-15m`, `-1h`, `-7d`, `-2w`), a day, or a
@@ -111,6 +112,9 @@ pub enum Test {
     Ended(TimeTest),
     /// `is:`, a fact.
     Is(Fact),
+    /// `error:`, a part of the message of the run's error. A run without an error has none that
+    /// could match. An error of more than 8 KiB is not searched.
+    Error(String),
 }
 
 /// A text, or the beginning of a text.
@@ -138,6 +142,12 @@ impl Query {
     #[must_use]
     pub fn terms(&self) -> &[Term] {
         &self.terms
+    }
+
+    /// Returns whether the query asks for texts of errors, which not every actor may see.
+    #[must_use]
+    pub fn reads_errors(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.test, Test::Error(_)))
     }
 
     /// Returns whether every run matches, because the query has no word.
@@ -197,6 +207,7 @@ impl fmt::Display for Term {
             Test::Started(test) => write!(f, "started:{test}"),
             Test::Ended(test) => write!(f, "ended:{test}"),
             Test::Is(fact) => write!(f, "is:{fact}"),
+            Test::Error(text) => write!(f, "error:{}", Quoted(text)),
         }
     }
 }

@@ -6,6 +6,6 @@
 SELECT json_group_array(json_array(
     r.id, r.epoch, l.queue, r.workflow_name, l.version, r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id,
     r.deadline_at, r.cancel_requested_at, r.started_at, r.available_at, r.error,
-    iif(octet_length(r.input) <= 16384, r.input, NULL), r.lone_crashes, r.created_at, l.gate))
+    iif(octet_length(r.input) <= 16384, r.input, NULL), r.lone_crashes, r.created_at, l.gate, r.trace))
 FROM workflow_runs AS r CROSS JOIN workflow_lanes AS l
 WHERE r.id IN (SELECT value FROM json_each(?)) AND l.id = r.lane_id

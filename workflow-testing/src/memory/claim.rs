@@ -46,6 +46,7 @@ fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) 
             attempt: run.attempt,
             generation: run.generation,
             depth: run.depth,
+            trace: run.trace,
             parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
             deadline_at: run.deadline_at,
             cancel_requested: run.cancel_requested_at.is_some(),

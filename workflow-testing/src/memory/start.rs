@@ -60,5 +60,6 @@ fn row(new: &NewRun, now: Timestamp) -> Run {
     run.parent = new.parent.clone();
     run.deadline_at = deadline_at;
     run.tags = new.tags.clone();
+    run.trace = new.trace;
     run
 }

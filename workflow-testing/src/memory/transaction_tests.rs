@@ -32,6 +32,7 @@ fn new_run(key: Option<&str>) -> NewRun {
         tags: std::collections::BTreeMap::new(),
         parent: None,
         depth: 0,
+        trace: None,
     }
 }
 

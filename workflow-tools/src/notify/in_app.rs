@@ -3,11 +3,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use workflow_flows::{Tool, ToolCall, ToolError};
+use workflow_flows::{ErrorClass, InboxError, InboxMessage, InboxStore, Tool, ToolCall, ToolError};
 
 use super::{Notice, input_schema, notice};
+use crate::arguments::invalid;
 
-/// Where messages of the channel `in-app` are kept: a table of the application, for example.
+/// Where messages of the channel `in-app` are kept: an [`InboxStore`], or a table of the
+/// application.
 #[async_trait]
 pub trait Inbox: Send + Sync + 'static {
     /// Keeps a message of this actor. `key` is identical in every attempt of the step: a message
@@ -18,24 +20,28 @@ pub trait Inbox: Send + Sync + 'static {
     async fn put(&self, actor: &str, key: &str, notice: Notice) -> Result<(), ToolError>;
 }
 
+#[async_trait]
+impl Inbox for InboxStore {
+    async fn put(&self, actor: &str, key: &str, notice: Notice) -> Result<(), ToolError> {
+        let Notice { to, title, text, data } = notice;
+        let mut message = InboxMessage::new(key, text);
+        (message.to, message.title, message.data) = (to, title, data);
+        actor.clone_into(&mut message.actor);
+        match InboxStore::put(self, &message).await {
+            Ok(_) => Ok(()),
+            Err(error @ InboxError::Message { .. }) => Err(invalid(format!("in-app: {error}"))),
+            Err(_) => Err(ToolError::new(ErrorClass::Unavailable, "in-app: the inbox cannot be written now")),
+        }
+    }
+}
+
 /// The channel `in-app`: gives messages to an [`Inbox`].
 ///
 /// ```
-/// use async_trait::async_trait;
-/// use workflow_flows::{Tool, ToolError};
-/// use workflow_tools::notify::{InApp, Inbox, Notice};
+/// use workflow_flows::{InboxStore, Tool};
+/// use workflow_tools::notify::InApp;
 ///
-/// struct Table;
-///
-/// #[async_trait]
-/// impl Inbox for Table {
-///     async fn put(&self, actor: &str, key: &str, notice: Notice) -> Result<(), ToolError> {
-///         println!("{key}: {actor} tells {}: {}", notice.to, notice.text);
-///         Ok(())
-///     }
-/// }
-///
-/// assert_eq!(InApp::new(Table).name(), "in-app");
+/// assert_eq!(InApp::new(InboxStore::in_memory()).name(), "in-app");
 /// ```
 #[derive(Clone)]
 pub struct InApp {

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "http")]
 mod http;
+#[cfg(all(feature = "knowledge", feature = "notify"))]
+mod knowledge;
 #[cfg(all(feature = "mail", feature = "http"))]
 mod mail;
 #[cfg(all(unix, feature = "mcp"))]

@@ -103,6 +103,7 @@ mod tests {
             attempt: 1,
             generation: 0,
             depth: 0,
+            trace: None,
             parent_run_id: None,
             deadline_at: None,
             cancel_requested: false,

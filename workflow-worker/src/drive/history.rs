@@ -1,11 +1,13 @@
 //! The state with which a drive begins: the history and the settings of its run.
 
 use workflow_engine::faults::failpoint_error;
+use workflow_engine::observe::OpenSpan;
 use workflow_engine::runtime::RunSettings;
 use workflow_engine::schedule::Occurrence;
 use workflow_engine::store::ClaimedRun;
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, RunId, StepAttempt, UnreadablePayload};
+use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind, RunId, StepAttempt, UnreadablePayload};
 
+use super::events::name_of;
 use super::exit::Exit;
 use crate::shared::Shared;
 
@@ -38,7 +40,8 @@ pub(super) async fn load_occurrence(shared: &Shared, run: RunId) -> Result<Optio
 }
 
 /// Returns the settings of the run's cell.
-pub(super) fn settings_of(run: &ClaimedRun, occurrence: Option<Occurrence>, payload_limit: usize) -> RunSettings {
+pub(super) fn settings_of(run: &ClaimedRun, occurrence: Option<Occurrence>, client: &Client) -> RunSettings {
+    let span = OpenSpan::of_drive(name_of(run), run.claim.epoch, run.trace, client.observers());
     RunSettings {
         run_id: run.claim.run_id,
         epoch: run.claim.epoch,
@@ -49,6 +52,7 @@ pub(super) fn settings_of(run: &ClaimedRun, occurrence: Option<Occurrence>, payl
         occurrence: occurrence.map(Box::new),
         created_at: run.created_at,
         started_at: run.started_at,
-        payload_limit,
+        payload_limit: client.payload_limit(),
+        span,
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Drive<'a> {
         let history = load_history(shared, run).await?;
         let port = DrivePort::new(shared, run, claim.state());
         let occurrence = load_occurrence(shared, run.claim.run_id).await?;
-        let settings = settings_of(run, occurrence, shared.client.payload_limit());
+        let settings = settings_of(run, occurrence, &shared.client);
         let cell = RunCell::new(settings, history, Arc::<DrivePort>::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
         Ok(Self {

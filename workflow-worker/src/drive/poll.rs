@@ -46,6 +46,7 @@ impl DrivenWorkflow {
 
     pub(super) fn poll(&mut self) -> Polled {
         self.polled_at = Instant::now();
+        let _in_drive = self.cell.settings().span.span().enter();
         self.poller.as_mut().map_or(Polled::Pending, Poller::poll)
     }
 
@@ -89,6 +90,7 @@ impl DrivenWorkflow {
     pub(super) fn drop_future(&mut self) -> bool {
         let poller = self.poller.take();
         let cell = &self.cell;
+        let _in_drive = cell.settings().span.span().enter();
         let drop_all = || {
             drop(poller);
             cell.drop_compensations();

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Admission, Claim, NewEmission, NewSignal, ServiceReport};
-use workflow_engine::observe::Event;
+use workflow_engine::observe::Observers;
 use workflow_engine::runtime::{BodyHooks, Port, PortFuture};
 use workflow_engine::store::{ClaimedRun, OpenTransaction, Outcome, Write};
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
@@ -62,8 +62,8 @@ impl Port for DrivePort {
         }
     }
 
-    fn observe(&self, event: &Event<'_>) {
-        self.client.observers().event(event);
+    fn observers(&self) -> Option<&Observers> {
+        Some(self.client.observers())
     }
 
     /// Returns `false` if the lease may have run out, or the deadline or the grace is over.

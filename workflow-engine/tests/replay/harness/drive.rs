@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use workflow_engine::model::{Effect, Lane};
+use workflow_engine::observe::OpenSpan;
 use workflow_engine::replay::{Interruption, Next};
 use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings, TransactionCommit, WorkflowFuture};
 use workflow_sdk::internal::run_compensations;
@@ -71,6 +72,7 @@ impl Drive {
             created_at: START,
             started_at: START,
             payload_limit: PAYLOAD_LIMIT,
+            span: OpenSpan::none(),
         };
         let cell = RunCell::new(settings, table.history(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());

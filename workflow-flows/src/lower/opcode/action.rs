@@ -32,7 +32,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: 
             let call =
                 Call { kind: CallKind::Tool, name: action.clone(), span: node.span, args: Some((span, args.clone())) };
             lowering.outline.calls.push(call);
-            let tool = ToolUse { tool: action, args };
+            let tool = ToolUse { tool: action, args, external: false };
             step.breaker = Some(default_breaker(&tool));
             Some(Kind::Tool(tool))
         }

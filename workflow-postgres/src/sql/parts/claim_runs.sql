@@ -58,6 +58,7 @@ lane AS MATERIALIZED (
     RETURNING r.id, r.epoch, due.lane, due.rank, r.input, due.available_at AS due_at, r.created_at,
               CASE WHEN r.wakes <> 0 OR r.crashes <> 0 OR r.attempt <> 1 OR r.generation <> 0 OR r.depth <> 0 OR r.parent_run_id IS NOT NULL
                    OR r.deadline_at IS NOT NULL OR r.cancel_requested_at IS NOT NULL OR r.started_at <> due.now OR r.error IS NOT NULL
+                   OR r.trace IS NOT NULL
               THEN json_build_array(r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.deadline_at,
-                                    r.cancel_requested_at, r.started_at, r.error, r.lone_crashes)::text END AS rest
+                                    r.cancel_requested_at, r.started_at, r.error, r.lone_crashes, r.trace)::text END AS rest
 )

@@ -115,6 +115,11 @@ impl<'a> Reader<'a> {
         }
         match name {
             "schedule" => Ok(Test::Schedule(value.text)),
+            "error" if value.text.is_empty() => {
+                let help = "write a part of the message, as error:timeout".to_owned();
+                Err(self.error(QueryErrorKind::NoValue, value.at, "the word has no value".to_owned(), help))
+            }
+            "error" => Ok(Test::Error(value.text)),
             "status" => self.status(&value).map(Test::Status),
             "is" => self.fact(&value),
             "started" => self.time(&value).map(Test::Started),

@@ -87,14 +87,13 @@ impl fmt::Display for Fact {
 }
 
 /// The names of words. A name of a tag stands behind `tag.`.
-pub(super) const NAMES: [&str; 13] = [
+pub(super) const NAMES: [&str; 14] = [
     "status", "workflow", "queue", "version", "gate", "key", "tag", "schedule", "parent", "worker", "started", "ended",
-    "is",
+    "is", "error",
 ];
 
 /// Names of the grammar that no list can search for yet, each with what to use until then.
-pub(super) const NAMES_FOR_LATER: [(&str, &str); 5] = [
-    ("error", "search for status:failed, and read the errors of the runs"),
+pub(super) const NAMES_FOR_LATER: [(&str, &str); 4] = [
     ("step", "read the histories of the runs"),
     ("duration", "search for started: and ended:"),
     ("input", "give the runs a tag when they are started, and search for that"),

@@ -1,0 +1,70 @@
+use std::net::SocketAddr;
+
+use axum::Router;
+use workflow_http::{Access, Actor};
+use workflow_mcp::Mcp;
+
+use super::order;
+use crate::arguments::{Author, Mcp as Arguments};
+use crate::output::Output;
+use crate::target::Target;
+use crate::{Exit, Failure};
+
+/// The name of an agent of which nothing else is known.
+const UNNAMED: &str = "agent";
+
+/// Serves agents until their side is closed, or the process is interrupted.
+pub(super) async fn serve(target: Target, output: &Output, arguments: Arguments) -> Result<Exit, Failure> {
+    let actor = actor(&arguments);
+    let mcp = interface(target).await?;
+    match arguments.http {
+        None => {
+            let served = mcp.serve_stdio(actor, &Access::local()).await;
+            served.map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
+            Ok(Exit::Ok)
+        }
+        Some(address) => listen(mcp, access(actor), address, output).await,
+    }
+}
+
+fn actor(arguments: &Arguments) -> Actor {
+    let author = Author { reason: None, actor: arguments.actor.clone() };
+    let name = order::actor(&author).unwrap_or_else(|| UNNAMED.to_owned());
+    let mut actor = Actor::viewer(name);
+    actor.role = arguments.role.into();
+    if arguments.without_payloads { actor.without_payloads() } else { actor }
+}
+
+async fn interface(target: Target) -> Result<Mcp, Failure> {
+    if let Some(remote) = target.server()? {
+        return Ok(Mcp::new(remote));
+    }
+    let url = target.url()?;
+    let client = target.connect().await?;
+    let flows = workflow_flows::FlowStore::connect(&url).await.map_err(|error| {
+        Failure::new(Exit::Unavailable, error.to_string())
+            .help("check --to, and the rights to create the table of flows")
+    })?;
+    Ok(Mcp::new(client).flows(flows))
+}
+
+/// Returns the access: by the token of the environment, or from this machine only.
+fn access(actor: Actor) -> Access {
+    match std::env::var(crate::server::TOKEN) {
+        Ok(token) if !token.is_empty() => Access::token(token, actor),
+        _ => Access::local_as(actor),
+    }
+}
+
+async fn listen(mcp: Mcp, access: Access, address: SocketAddr, output: &Output) -> Result<Exit, Failure> {
+    let refused = |error: std::io::Error| {
+        Failure::new(Exit::Error, format!("cannot listen on {address}: {error}"))
+            .help("choose another address: --http 127.0.0.1:7779")
+    };
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    output.note(format!("MCP is at http://{bound}/mcp until Ctrl-C"));
+    let app = Router::new().nest("/mcp", mcp.router(access));
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await.map_err(refused)?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,186 @@
+//! `workflow mcp`: an agent over a real process, which knows nothing but the answers of its tools.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod access;
+mod client;
+mod mending;
+mod refusals;
+
+use std::collections::BTreeSet;
+
+use client::{Agent, Program};
+use serde_json::{Value, json};
+use workflow_flows::{FlowRuntime, ToolCall, flow};
+use workflow_tests::{Database, Live, LocalWorker};
+use workflow_worker::Worker;
+
+const TOKEN: &str = "a-token-of-the-tests";
+
+/// A worker with the tool that the documents of these tests call.
+pub(crate) fn worker(live: &Live) -> Worker<FlowRuntime> {
+    let charge = |args: Value, _call: ToolCall| async move {
+        Ok(json!({ "receipt": format!("r-{}", args["order"].as_str().unwrap_or_default()), "card": args["card"] }))
+    };
+    live.worker(FlowRuntime::builder().tool("charge", charge).build()).register(flow)
+}
+
+/// A name that no other test has, because all tests on PostgreSQL share the table of flows.
+pub(crate) fn unique(name: &str) -> String {
+    format!("{name}-{}", workflow_sdk::RunId::generate())
+}
+
+/// Starts a deployed flow, answers what it asks, and returns its output.
+async fn run_to_end(agent: &Agent, name: &str) -> Value {
+    let input = json!({ "order": "o-1", "total": 5 });
+    let started = agent.call("run_start", json!({ "flow": name, "input": input, "key": name })).await.unwrap();
+    let again = agent.call("run_start", json!({ "flow": name, "input": input, "key": name })).await.unwrap();
+    assert_eq!((&again["outcome"], &again["run"]), (&json!("existed"), &started["run"]));
+    let run = started["run"].as_str().unwrap();
+    for _ in 0..50 {
+        let state = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
+        if state["ended"] == json!(true) {
+            assert_eq!(state["status"], "succeeded", "{state}");
+            return state["output"].clone();
+        }
+        for wait in state["waits"].as_array().unwrap() {
+            let mut answer = json!({ "run": run, "step": wait["step"] });
+            match wait["kind"].as_str().unwrap() {
+                "approval" => {
+                    assert_eq!((&wait["to"], &wait["asks"]["title"]), (&json!("ops"), &json!("Ship o-1?")));
+                    answer["note"] = json!("fine");
+                }
+                "decision" => {
+                    let options = wait["asks"]["options"].as_object().unwrap();
+                    answer["result"] = json!(options.keys().next_back().unwrap());
+                }
+                kind => panic!("{kind}"),
+            }
+            agent.call(wait["tool"].as_str().unwrap(), answer).await.unwrap();
+        }
+    }
+    panic!("run {run} did not end");
+}
+
+async fn mends_and_runs(agent: &Agent, prefix: &str) {
+    let mut unmended = Vec::new();
+    let mut mended = Vec::new();
+    for (name, document) in mending::broken_documents(prefix) {
+        let refused = agent.call("flow_deploy", json!({ "document": document })).await.unwrap_err();
+        assert!(refused["code"] == "invalid_flow" && !refused["findings"].as_array().unwrap().is_empty(), "{refused}");
+        match mending::mend(agent, &document).await {
+            Ok(document) => mended.push((name, document)),
+            Err(why) => unmended.push(format!("{name}: {why}")),
+        }
+    }
+    assert!(unmended.is_empty(), "{} of 30:\n{}", unmended.len(), unmended.join("\n"));
+    for (name, document) in &mended {
+        let deployed = agent.call("flow_deploy", json!({ "document": document })).await.unwrap();
+        assert!(deployed["is_new"] == json!(true) && deployed["name"] == json!(name), "{deployed}");
+        let again = agent.call("flow_deploy", json!({ "document": document })).await.unwrap();
+        assert_eq!((&again["is_new"], &again["version"]), (&json!(false), &json!("1")));
+    }
+    for (name, _) in &mended {
+        let output = run_to_end(agent, name).await;
+        assert_eq!(output, json!({ "receipt": "r-o-1", "by": "van", "approved": true }), "{name}");
+    }
+}
+
+async fn an_agent_mends_deploys_and_runs_flows(database: Database) {
+    let live = Live::new(database).await;
+    let worker = LocalWorker::start(worker(&live));
+    let agent = Agent::over_stdio(&live, &[]).await;
+    assert!(agent.instructions().contains("flow_check"));
+    let prefix = unique("mended");
+    mends_and_runs(&agent, &prefix).await;
+
+    let versions = agent.call("flow_list", json!({ "name": format!("{prefix}-7") })).await.unwrap();
+    assert_eq!(versions["items"][0]["input"]["required"], json!(["order"]));
+    assert_eq!(versions["items"][0]["deployed_by"], "agent");
+    let mut listed = BTreeSet::new();
+    let mut page = json!({ "limit": 7 });
+    loop {
+        let found = agent.call("flow_list", page.clone()).await.unwrap();
+        let names = found["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned());
+        listed.extend(names.filter(|name| name.starts_with(&prefix)));
+        let Some(next) = found.get("next") else { break };
+        page["after"] = next.clone();
+    }
+    assert_eq!(listed.len(), 30);
+    agent.leave().await;
+    worker.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test]
+async fn an_agent_mends_deploys_and_runs_flows_on_sqlite() {
+    an_agent_mends_deploys_and_runs_flows(Database::Sqlite).await;
+}
+
+#[tokio::test]
+async fn an_agent_mends_deploys_and_runs_flows_on_postgres() {
+    an_agent_mends_deploys_and_runs_flows(Database::Postgres).await;
+}
+
+#[tokio::test]
+async fn an_agent_works_over_http_as_over_stdio() {
+    let live = Live::new(Database::Sqlite).await;
+    let worker = LocalWorker::start(worker(&live));
+    let program = Program::start(&live, Some(TOKEN), &[]).await;
+    let agent = Agent::over_http(&program, Some(TOKEN)).await;
+    assert!(agent.instructions().contains("flow_check"));
+    let (name, document) = mending::broken_documents(&unique("http")).remove(0);
+    let document = mending::mend(&agent, &document).await.unwrap();
+    agent.call("flow_deploy", json!({ "document": document })).await.unwrap();
+    assert_eq!(run_to_end(&agent, &name).await["receipt"], "r-o-1");
+
+    let list = agent.call("run_list", json!({ "query": format!("tag.flow:{name}") })).await.unwrap();
+    let run = list["items"][0]["run"].as_str().unwrap().to_owned();
+    assert_eq!((&list["items"][0]["flow"], &list["complete"]), (&json!(name), &json!(true)));
+    let read: Value = serde_json::from_str(&agent.read(&format!("run://{run}")).await.unwrap()).unwrap();
+    assert_eq!(read["input"], json!({ "order": "o-1", "total": 5 }));
+    let steps = agent.call("run_status", json!({ "run": run, "steps": 3 })).await.unwrap();
+    let next = steps["next_steps"].as_str().unwrap();
+    let more = agent.call("run_status", json!({ "run": run, "steps": 100, "after": next })).await.unwrap();
+    assert_ne!(steps["steps"][0], more["steps"][0]);
+
+    let schema: Value = serde_json::from_str(&agent.read("flow://schema").await.unwrap()).unwrap();
+    assert_eq!(schema["title"], "flow: 1");
+    assert!(agent.read("flow://format").await.unwrap().contains("flow: 1"));
+    assert_eq!(agent.read("flow://tools").await.unwrap(), r#"{"tools":null}"#);
+    agent.leave().await;
+    program.stop().await;
+    worker.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test]
+async fn a_rejected_approval_fails_its_run_and_a_retry_asks_again() {
+    let live = Live::new(Database::Sqlite).await;
+    let worker = LocalWorker::start(worker(&live));
+    let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
+    let document = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
+    let started = agent.call("run_start", json!({ "document": document, "tags": { "flow": "other" } })).await.unwrap();
+    let run = started["run"].as_str().unwrap();
+    let wait = json!({ "run": run, "wait_seconds": 30 });
+    assert_eq!(agent.call("run_status", wait.clone()).await.unwrap()["flow"], "gates", "the tag is the server's");
+    let reject = json!({ "run": run, "step": "gate", "approved": false, "note": "too dear" });
+    assert_eq!(agent.call("step_ready", reject.clone()).await.unwrap()["outcome"], "decided");
+    let mut failed = agent.call("run_status", wait.clone()).await.unwrap();
+    // The answer comes at once as long as the run has not noticed the decision.
+    while failed["ended"] != json!(true) {
+        failed = agent.call("run_status", wait.clone()).await.unwrap();
+    }
+    let twice = agent.call("step_ready", reject).await;
+    assert!(twice.is_err() || twice.unwrap()["outcome"] == "already_decided");
+    assert_eq!((&failed["status"], &failed["ended"]), (&json!("failed"), &json!(true)));
+    assert!(failed["error"]["message"].as_str().unwrap().contains("too dear"), "{failed}");
+    assert_eq!(agent.call("run_retry", json!({ "run": run })).await.unwrap()["outcome"], "retried");
+    let canceled = agent.call("run_cancel", json!({ "run": run, "reason": "enough" })).await.unwrap();
+    assert!(canceled["outcome"].as_str().unwrap().contains("cancel"), "{canceled}");
+    let emitted = agent.call("event_emit", json!({ "name": "paid", "key": "o-1", "payload": 1 })).await.unwrap();
+    assert_eq!((&emitted["outcome"], &emitted["runs"]), (&json!("emitted"), &json!(0)));
+    agent.leave().await;
+    worker.stop().await;
+    live.sweep().await;
+}

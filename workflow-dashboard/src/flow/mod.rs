@@ -1,0 +1,86 @@
+//! The graph of a flow, with what a run has done of it.
+
+mod layout;
+mod state;
+mod view;
+
+use maud::{Markup, html};
+use workflow_flows::graph::Flow;
+use workflow_flows::{FLOW_TAG, FLOW_VERSION_TAG, FlowStart, FlowWorkflow};
+use workflow_sdk::Workflow;
+use workflow_sdk::operate::{HistoryItem, RunSummary};
+
+pub(crate) use view::View;
+
+/// The most steps that are drawn. Of a larger flow no reader sees the ways.
+const MOST_STEPS: usize = 400;
+
+/// A flow as the input of a run has it, and the decisions of the run.
+#[derive(Debug)]
+pub(crate) struct RunFlow {
+    flow: Flow,
+    history: Vec<HistoryItem>,
+}
+
+/// Says why a flow is not drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotDrawn {
+    /// The visitor may not see payloads, and the flow stands in one.
+    Hidden,
+    /// The input is not one of this release, or parts of it are redacted.
+    Unreadable,
+    /// It has more steps than a drawing.
+    TooLarge,
+}
+
+impl RunFlow {
+    /// Reads the flow in the input of a run.
+    pub(crate) fn read(input: &str, history: Vec<HistoryItem>) -> Result<Self, NotDrawn> {
+        let start: FlowStart = serde_json::from_str(input).map_err(|_| NotDrawn::Unreadable)?;
+        let flow = start.definition;
+        let mut steps = 0;
+        flow.for_each_step(|_| steps += 1);
+        if steps > MOST_STEPS {
+            return Err(NotDrawn::TooLarge);
+        }
+        Ok(Self { flow, history })
+    }
+}
+
+impl NotDrawn {
+    /// Returns the sentence that stands in place of the drawing.
+    pub(crate) const fn sentence(self) -> &'static str {
+        match self {
+            Self::Hidden => "The flow stands in the input of the run, and inputs are hidden from you.",
+            Self::Unreadable => "The input of the run has no flow that this program can read.",
+            Self::TooLarge => "The flow has too many steps for a drawing. The timeline shows those that ran.",
+        }
+    }
+}
+
+/// Returns whether a run is one of a flow.
+pub(crate) fn is_flow(run: &RunSummary) -> bool {
+    run.lane.workflow == FlowWorkflow::NAME
+}
+
+/// Returns the name of what a run runs: that of its flow, else that of its workflow.
+pub(crate) fn title(run: &RunSummary) -> &str {
+    flow_of(run).map_or(&run.lane.workflow, |(name, _)| name)
+}
+
+/// Draws the mark of a run of a flow, with the version if the flow was deployed.
+pub(crate) fn mark(run: &RunSummary) -> Markup {
+    let version = version(run).map(|version| format!(" {version}"));
+    html! { @if is_flow(run) { span.tag { "flow" (version.unwrap_or_default()) } } }
+}
+
+/// Returns the version of what a run runs. `None`: its start brought the flow.
+pub(crate) fn version(run: &RunSummary) -> Option<&str> {
+    if is_flow(run) { flow_of(run)?.1 } else { Some(&run.lane.version) }
+}
+
+/// Returns the name of a run's flow, and the version if the flow was deployed.
+fn flow_of(run: &RunSummary) -> Option<(&str, Option<&str>)> {
+    let tag = |name: &str| run.tags.get(name).map(String::as_str);
+    tag(FLOW_TAG).filter(|_| is_flow(run)).map(|name| (name, tag(FLOW_VERSION_TAG)))
+}

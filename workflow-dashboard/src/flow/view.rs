@@ -1,0 +1,274 @@
+//! The drawing of a flow.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use workflow_flows::{Diagram, DiagramEdge, DiagramNode, Shape};
+use workflow_sdk::operate::{Timeline, TimelineRow};
+
+use super::RunFlow;
+use super::layout::{HEIGHT, Layout, Way, layout};
+use super::state::{StepState, states};
+use crate::clock;
+use crate::icons::Icon;
+
+/// The room around the drawing, for lines at its border.
+const BORDER: f64 = 10.0;
+/// The longest texts of a box and of a way, in characters.
+const LONGEST_NAME: usize = 28;
+const LONGEST_TEXT: usize = 34;
+const LONGEST_LABEL: usize = 22;
+
+/// A flow with its run, ready to be drawn.
+pub(crate) struct View<'v> {
+    diagram: Diagram,
+    states: BTreeMap<&'v str, StepState<'v>>,
+    has_begun: bool,
+}
+
+/// All edges between one node and another.
+#[derive(Debug)]
+struct Line {
+    from: usize,
+    to: usize,
+    label: String,
+    is_taken: bool,
+}
+
+impl<'v> View<'v> {
+    pub(crate) fn new(run: &'v RunFlow, timeline: &'v Timeline) -> Self {
+        let states = states(&run.flow, &timeline.rows, &run.history);
+        Self { diagram: Diagram::of(&run.flow), states, has_begun: !timeline.rows.is_empty() }
+    }
+
+    /// Returns how many steps there are, and how many the run has come to.
+    pub(crate) fn summary(&self) -> String {
+        let steps = self.diagram.nodes.iter().filter(|node| node.step.is_some()).count();
+        let reached = self.states.values().filter(|state| state.is_reached()).count();
+        format!("{} · {} reached", clock::counted(steps as u64, "step"), clock::grouped(reached as u64))
+    }
+
+    /// Draws the flow. `link` returns the address that opens the panel of a row.
+    pub(crate) fn draw(&self, link: &dyn Fn(&str) -> String, selected: Option<&str>) -> Markup {
+        let (nodes, lines) = (&self.diagram.nodes, self.lines());
+        let widths: Vec<f64> = nodes.iter().map(|node| self.width(node)).collect();
+        let pairs: Vec<(usize, usize)> = lines.iter().map(|line| (line.from, line.to)).collect();
+        let Layout { boxes, ways, width, height } = layout(&widths, &pairs);
+        let (width, height) = (width + 2.0 * BORDER, height + 2.0 * BORDER);
+        let area = format!("{} {} {width:.0} {height:.0}", -BORDER, -BORDER);
+        html! {
+            svg.flow data-key="graph" role="group" aria-label="Graph of the flow" width=(format!("{width:.0}"))
+                height=(format!("{height:.0}")) viewBox=(area) {
+                g aria-hidden="true" { @for (line, way) in lines.iter().zip(&ways) { (arrow(line, way)) } }
+                @for ((node, place), width) in nodes.iter().zip(boxes).zip(widths) {
+                    g transform=(format!("translate({:.1} {:.1})", place.0, place.1)) {
+                        (self.node(node, width, link, selected))
+                    }
+                }
+                g aria-hidden="true" { @for (line, way) in lines.iter().zip(&ways) { (label(line, way)) } }
+            }
+        }
+    }
+
+    /// Returns the keys of all records of the step that has one with this key, and the place of
+    /// that among them.
+    pub(crate) fn repeats(&self, key: &str) -> Option<(usize, Vec<&'v str>)> {
+        self.states.values().find_map(|state| {
+            let place = state.rows.iter().position(|row| row.step == key)?;
+            Some((place, state.rows.iter().map(|row| row.step.as_str()).collect()))
+        })
+    }
+
+    fn state(&self, node: &DiagramNode) -> Option<&StepState<'v>> {
+        self.states.get(node.step.as_deref()?).filter(|state| state.is_reached())
+    }
+
+    /// Returns whether the run came to a node. A step that does nothing, and a hook, leave no
+    /// record: the nodes behind them tell.
+    fn is_reached(&self, index: usize) -> bool {
+        let node = &self.diagram.nodes[index];
+        let behind = || self.diagram.edges.iter().filter(move |edge| edge.from == index && edge.to != index);
+        match (&node.step, node.text.as_str()) {
+            (None, _) if index == 0 => self.has_begun,
+            (None, _) | (Some(_), "-") => behind().any(|edge| self.state(&self.diagram.nodes[edge.to]).is_some()),
+            _ => self.state(node).is_some(),
+        }
+    }
+
+    fn is_taken(&self, edge: &DiagramEdge) -> bool {
+        let decided: Vec<&str> = self
+            .diagram
+            .edges
+            .iter()
+            .filter(|other| other.from == edge.from && other.is_decided)
+            .map(|other| other.label.as_str())
+            .collect();
+        let state = self.state(&self.diagram.nodes[edge.from]);
+        let takes = state.is_none_or(|state| state.has_taken(&edge.label, edge.is_decided, &decided));
+        takes && self.is_reached(edge.from) && self.is_reached(edge.to)
+    }
+
+    /// Returns one line for each pair of nodes, with the reasons of all its edges.
+    fn lines(&self) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for edge in &self.diagram.edges {
+            let is_taken = self.is_taken(edge);
+            match lines.iter_mut().find(|line| (line.from, line.to) == (edge.from, edge.to)) {
+                Some(line) => {
+                    line.is_taken |= is_taken;
+                    line.label = [line.label.as_str(), &edge.label].join(", ");
+                }
+                None => {
+                    lines.push(Line { from: edge.from, to: edge.to, label: edge.label.clone(), is_taken });
+                }
+            }
+        }
+        lines
+    }
+
+    fn width(&self, node: &DiagramNode) -> f64 {
+        let name = node.step.as_deref().map_or(0, |step| shortened(step, LONGEST_NAME).chars().count());
+        let text = shortened(&node.text, LONGEST_TEXT).chars().count();
+        let slant = if node.shape == Shape::Choice { 22.0 } else { 0.0 };
+        let times = if self.state(node).is_some_and(|state| state.rows.len() > 1) { 30.0 } else { 0.0 };
+        match node.step {
+            Some(_) => (46.0 + slant + (name as f64 * 7.6 + times).max(text as f64 * 6.4)).clamp(124.0, 290.0),
+            None => (34.0 + text as f64 * 7.2).clamp(84.0, 290.0),
+        }
+    }
+
+    fn node(&self, node: &DiagramNode, width: f64, link: &dyn Fn(&str) -> String, selected: Option<&str>) -> Markup {
+        let Some(step) = &node.step else {
+            return html! {
+                g.box.start { (outline(node.shape, width)) text x=(half(width)) y="28" text-anchor="middle" {
+                    (shortened(&node.text, LONGEST_TEXT))
+                } }
+            };
+        };
+        let Some(state) = self.state(node) else {
+            return html! { g.box.open { (content(node, step, width, None, "")) } };
+        };
+        let Some((row, look)) = state.shown else { return html! {} };
+        let times = if state.rows.len() > 1 { format!("×{}", state.rows.len()) } else { String::new() };
+        let is_on = is_of(row, state, selected);
+        let class = format!("box {}{}", look.color, if is_on { " on" } else { "" });
+        let words = format!("{step}: {}, {}{}", node.text, look.word.to_lowercase(), spoken(state.rows.len()));
+        html! {
+            a class=(class) href=(link(&row.step)) aria-label=(words) aria-current=[is_on.then_some("true")] data-step {
+                title { (step) ": " (node.text) }
+                (content(node, step, width, Some((look.icon, look.color)), &times))
+            }
+        }
+    }
+}
+
+/// Returns whether the open panel is one of this step.
+fn is_of(shown: &TimelineRow, state: &StepState<'_>, selected: Option<&str>) -> bool {
+    selected.is_some_and(|key| shown.step == key || state.rows.iter().any(|row| row.step == key))
+}
+
+fn spoken(times: usize) -> String {
+    if times > 1 { format!(", {times} times") } else { String::new() }
+}
+
+/// Draws the content of a box: the state, the name, how often it ran, and what it does.
+fn content(node: &DiagramNode, step: &str, width: f64, icon: Option<(Icon, &str)>, times: &str) -> Markup {
+    let slant = if node.shape == Shape::Choice { 8 } else { 0 };
+    html! {
+        (outline(node.shape, width))
+        @match icon {
+            Some((icon, color)) => g class=(color) { (icon.draw_at(11 + slant, 9)) },
+            None => g.idle { (Icon::PENDING.draw_at(11 + slant, 9)) },
+        }
+        text.name x=(32 + slant) y="20.5" { (shortened(step, LONGEST_NAME)) }
+        text.what x=(32 + slant) y="36" { (shortened(&node.text, LONGEST_TEXT)) }
+        @if !times.is_empty() {
+            text.what x=(format!("{:.1}", width - 10.0 - f64::from(slant))) y="20" text-anchor="end" { (times) }
+        }
+    }
+}
+
+/// Draws the border of a box: a choice has slanted ends, a wait round ones, a group a second one
+/// behind it.
+fn outline(shape: Shape, width: f64) -> Markup {
+    let radius = match shape {
+        Shape::Start | Shape::Wait => HEIGHT / 2.0,
+        _ => 8.0,
+    };
+    let right = width - 12.0;
+    let slanted = format!("M12 0H{right:.1}L{width:.1} {}L{right:.1} {HEIGHT}H12L0 {}z", HEIGHT / 2.0, HEIGHT / 2.0);
+    html! {
+        @if shape == Shape::Group {
+            rect x="5" y="-5" width=(format!("{width:.1}")) height=(HEIGHT) rx=(radius) {}
+        }
+        @if shape == Shape::Choice { path d=(slanted) {} }
+        @else { rect width=(format!("{width:.1}")) height=(HEIGHT) rx=(radius) {} }
+    }
+}
+
+fn half(width: f64) -> String {
+    format!("{:.1}", width / 2.0)
+}
+
+fn arrow(line: &Line, way: &Way) -> Markup {
+    let class = match (line.is_taken, way.is_back) {
+        (true, _) => "way taken",
+        (false, true) => "way back",
+        (false, false) => "way",
+    };
+    html! { g class=(class) { path d=(curve(&way.points)) {} path.head d=(head(&way.points)) {} } }
+}
+
+/// Draws the label of a way beside its first part, near the end of that.
+fn label(line: &Line, way: &Way) -> Markup {
+    let [(from, top), (to, bottom), ..] = way.points[..] else { return html! {} };
+    let (x, y) = (from + (to - from) * 0.8, top + (bottom - top) * 0.64 + 4.0);
+    html! {
+        @if !line.label.is_empty() {
+            text.reason.taken[line.is_taken] x=(format!("{x:.1}")) y=(format!("{y:.1}")) text-anchor="middle" {
+                title { (line.label) }
+                (shortened(&line.label, LONGEST_LABEL))
+            }
+        }
+    }
+}
+
+/// Returns the path of a way: curves between layers, and lines through those that it passes.
+fn curve(points: &[(f64, f64)]) -> String {
+    let [(x, y), rest @ ..] = points else { return String::new() };
+    let mut path = format!("M{x:.1} {y:.1}");
+    // Around its own box.
+    if let [(out, _), (x, end)] = rest {
+        return format!("{path}C{out:.1} {y:.1} {out:.1} {end:.1} {x:.1} {end:.1}");
+    }
+    let mut before = (*x, *y);
+    for (index, (x, y)) in rest.iter().enumerate() {
+        let middle = (before.1 + y) / 2.0;
+        path.push_str(&match index % 2 {
+            0 => format!("C{:.1} {middle:.1} {x:.1} {middle:.1} {x:.1} {y:.1}", before.0),
+            _ => format!("L{x:.1} {y:.1}"),
+        });
+        before = (*x, *y);
+    }
+    path
+}
+
+/// Returns the path of the tip at the end of a way.
+fn head(points: &[(f64, f64)]) -> String {
+    let [.., before, (x, y)] = points else { return String::new() };
+    match points.len() {
+        3 => format!("M{:.1} {:.1}L{x:.1} {y:.1}L{:.1} {:.1}", x + 6.0, y - 4.0, x + 6.0, y + 4.0),
+        _ => {
+            let back = if before.1 > *y { y + 6.0 } else { y - 6.0 };
+            format!("M{:.1} {back:.1}L{x:.1} {y:.1}L{:.1} {back:.1}", x - 4.0, x + 4.0)
+        }
+    }
+}
+
+fn shortened(text: &str, longest: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= longest && line.len() == text.len() {
+        return line.to_owned();
+    }
+    line.chars().take(longest - 1).chain(['…']).collect()
+}

@@ -1,0 +1,293 @@
+//! Answers to the gates of a run: approvals, decisions, and steps that are done elsewhere.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use workflow_sdk::operate::{Action, OperateError, OperateErrorCode as Code, Payload};
+use workflow_sdk::{RunId, StepAttempt, StepKind, Timestamp};
+
+use super::Flows;
+use crate::ErrorClass;
+use crate::interpreter::prepared_key;
+use crate::token::Gate;
+
+/// An answer to an approval or a decision: the first message of the engine with two tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Answer {
+    /// Whether an approval is given. Default: `true`. A decision has none.
+    #[serde(default = "approves")]
+    pub approved: bool,
+    /// The choice of a decision: one of its options, or any value if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Value>,
+    /// A remark, which goes to the run with the answer. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+const fn approves() -> bool {
+    true
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self { approved: true, choice: None, note: None }
+    }
+}
+
+/// The end of a step that is done outside of the engine: the second message of the engine with two
+/// tables. It has a result or an error.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Report {
+    /// The result of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub result: Option<Value>,
+    /// Why the step failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ReportedError>,
+}
+
+/// Reads a result that is `null` as one that is there.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// The failure of a step that is done outside of the engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ReportedError {
+    /// The failure.
+    pub message: String,
+    /// The kind of the failure. Default: `failed`.
+    #[serde(default = "failed")]
+    pub class: ErrorClass,
+}
+
+const fn failed() -> ErrorClass {
+    ErrorClass::Failed
+}
+
+/// Begins the name of the signal that answers a decision.
+pub(crate) const DECISION: &str = "decision:";
+/// Begins the name of the signal that ends a step that is done outside.
+pub(crate) const REPORT: &str = "done:";
+
+impl Flows {
+    /// Returns the action that gives this answer to the approval or decision with this key, in the
+    /// name of an account. Performing it decides the gate; if two do so, the first one counts.
+    ///
+    /// # Errors
+    /// [`NotFound`](Code::NotFound) if there is no such run, [`BadInput`](Code::BadInput) if the
+    /// answer does not fit the gate, or a failure of the database. An approval that the run does
+    /// not wait for is refused when the action is performed.
+    pub async fn ready(&self, run: RunId, key: &str, answer: Answer, by: &str) -> Result<Action, OperateError> {
+        let history = self.client.history(run).await?;
+        let step = StepKey::parse(key);
+        match Question::find(&history, &step) {
+            Some(question) => choose(run, &step, &question, answer, by),
+            None if answer.choice.is_some() => Err(waits_for_no_choice(key)),
+            None => {
+                let Answer { approved: approve, note, .. } = answer;
+                Ok(Action::DecideApproval { run, step: step.of_approval(), approve, note })
+            }
+        }
+    }
+
+    /// Returns the action that ends this step with a result from outside. A decision without
+    /// options takes the result as its choice.
+    ///
+    /// # Errors
+    /// [`NotFound`](Code::NotFound) if there is no such run, [`BadInput`](Code::BadInput) if the
+    /// report has not exactly one of result and error, [`Conflict`](Code::Conflict) if the step
+    /// does not wait for a report, or a failure of the database.
+    pub async fn done(&self, run: RunId, key: &str, report: Report, by: &str) -> Result<Action, OperateError> {
+        if report.result.is_some() == report.error.is_some() {
+            let message = "a report has one of result and error";
+            return Err(OperateError::new(Code::BadInput, message, "leave one of them out"));
+        }
+        let history = self.client.history(run).await?;
+        let step = StepKey::parse(key);
+        if let Some(since) = step.waits_since(&history, REPORT) {
+            return send(run, step.signal(REPORT), since, &report);
+        }
+        match (Question::find(&history, &step), report.result) {
+            (Some(question), Some(result)) => {
+                choose(run, &step, &question, Answer { choice: Some(result), ..Answer::default() }, by)
+            }
+            _ => Err(takes_no_report(key)),
+        }
+    }
+
+    /// Returns the run and the key of the gate that a token decides. The key names one visit.
+    ///
+    /// # Errors
+    /// [`NotFound`](Code::NotFound) for every token that these tokens have not issued. The error
+    /// does not say what is wrong with it.
+    pub fn open_token(&self, token: &str) -> Result<(RunId, String), OperateError> {
+        let opened = self.tokens.as_ref().and_then(|tokens| tokens.open(token).ok());
+        let gate = opened.and_then(|gate| Some((gate.run.parse().ok()?, key_of(&gate))));
+        gate.ok_or_else(|| OperateError::new(Code::NotFound, "the token decides no gate", "ask for a new link"))
+    }
+}
+
+/// Returns the key of the step of a gate, with the number of its visit.
+fn key_of(gate: &Gate) -> String {
+    format!("{}:{}", gate.key, gate.visit)
+}
+
+/// A step that waits, as it is named from outside.
+struct StepKey<'k> {
+    /// The id of the step behind its scopes.
+    name: &'k str,
+    /// How often the run has come to it before. `None`: whatever visit it is at.
+    visit: Option<u32>,
+}
+
+impl<'k> StepKey<'k> {
+    /// Reads a key, which may have the number of a visit behind a colon.
+    fn parse(key: &'k str) -> Self {
+        let numbered = key.rsplit_once(':').and_then(|(name, visit)| Some((name, visit.parse().ok()?)));
+        numbered.map_or(Self { name: key, visit: None }, |(name, visit)| Self { name, visit: Some(visit) })
+    }
+
+    /// Returns the key that the engine gives to an approval.
+    fn of_approval(&self) -> String {
+        match self.visit {
+            None | Some(0) => self.name.to_owned(),
+            Some(visit) => format!("{}:{visit}", self.name),
+        }
+    }
+
+    /// Returns the name of the signal of this kind that the step waits for.
+    fn signal(&self, kind: &str) -> String {
+        format!("{kind}{}", self.name)
+    }
+
+    /// Returns when the run began to wait for the signal of this kind, if it does at this visit.
+    fn waits_since(&self, history: &[StepAttempt], kind: &str) -> Option<Timestamp> {
+        let signal = self.signal(kind);
+        let is_open = |row: &&StepAttempt| row.kind == StepKind::Signal && row.position.is_none();
+        let waits = history.iter().filter(is_open).filter(|row| is_signal(&row.step_key, &signal));
+        let since = waits.map(|row| row.started_at).max()?;
+        let present = self.prepared(history).map(|(visit, _)| visit);
+        self.visit.is_none_or(|visit| present == Some(visit)).then_some(since)
+    }
+
+    /// Returns the last visit and the row of the values that were rendered for it, before the step
+    /// began to wait.
+    fn prepared<'h>(&self, history: &'h [StepAttempt]) -> Option<(u32, &'h StepAttempt)> {
+        let name = prepared_key(self.name);
+        let rows = history.iter().filter_map(|row| Some((visit_of(&row.step_key, &name)?, row)));
+        rows.max_by_key(|(visit, _)| *visit)
+    }
+}
+
+/// Returns which visit a row of this name is, from 0.
+fn visit_of(step_key: &str, name: &str) -> Option<u32> {
+    match step_key.strip_prefix(name)? {
+        "" => Some(0),
+        numbered => numbered.strip_prefix(':')?.parse().ok(),
+    }
+}
+
+/// Returns whether a row waits for this signal: its key is the name, behind scopes, and with the
+/// number of a repetition.
+fn is_signal(step_key: &str, signal: &str) -> bool {
+    let unnumbered = step_key.rsplit_once(':').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let found = |key: &str| key == signal || key.strip_suffix(signal).is_some_and(|scopes| scopes.ends_with('/'));
+    found(step_key) || unnumbered.is_some_and(|(key, _)| found(key))
+}
+
+/// A decision that a run waits for.
+struct Question {
+    /// When the run began to wait.
+    since: Timestamp,
+    /// The answers that it takes. Empty: all.
+    options: Vec<String>,
+}
+
+impl Question {
+    /// Finds the open decision of this step in the history of its run.
+    fn find(history: &[StepAttempt], step: &StepKey<'_>) -> Option<Self> {
+        let since = step.waits_since(history, DECISION)?;
+        let shown = step.prepared(history).and_then(|(_, row)| row.output.as_deref());
+        let shown: Option<Value> = shown.and_then(|shown| serde_json::from_str(shown).ok());
+        let options = shown.as_ref().and_then(|shown| shown["options"].as_object()).map(Map::keys);
+        Some(Self { since, options: options.into_iter().flatten().cloned().collect() })
+    }
+}
+
+fn choose(
+    run: RunId,
+    step: &StepKey<'_>,
+    question: &Question,
+    answer: Answer,
+    by: &str,
+) -> Result<Action, OperateError> {
+    let key = step.name;
+    let Answer { choice, note, .. } = answer;
+    let known = || if question.options.is_empty() { "any value".to_owned() } else { question.options.join(", ") };
+    let refused = |message: String| Err(OperateError::new(Code::BadInput, message, format!("choose {}", known())));
+    let Some(choice) = choice else { return refused(format!("step {key:?} waits for a choice")) };
+    let is_option = choice.as_str().is_some_and(|choice| question.options.iter().any(|option| option == choice));
+    if !question.options.is_empty() && !is_option {
+        return refused(format!("step {key:?} has no option {choice}"));
+    }
+    let payload = json!({ "choice": choice, "by": by, "note": note });
+    send(run, step.signal(DECISION), question.since, &payload)
+}
+
+/// Answers a wait. It has one key: if two answer at the same moment, the first answer counts.
+fn send(run: RunId, name: String, since: Timestamp, answer: &impl Serialize) -> Result<Action, OperateError> {
+    let payload = serde_json::to_string(answer)
+        .map_err(|error| OperateError::new(Code::BadInput, format!("the answer is not JSON: {error}"), "send JSON"))?;
+    let key = Some(format!("{name}@{}", since.as_micros()));
+    Ok(Action::SignalRun { run, name, payload: Payload::new(payload)?, key })
+}
+
+fn waits_for_no_choice(key: &str) -> OperateError {
+    let message = format!("step {key:?} does not wait for a choice");
+    OperateError::new(Code::Conflict, message, "look at what the run waits for; an approval takes no choice")
+}
+
+fn takes_no_report(key: &str) -> OperateError {
+    let message = format!("step {key:?} does not wait for a result from outside");
+    OperateError::new(Code::Conflict, message, "look at what the run waits for")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_name_a_step_and_perhaps_a_visit() {
+        for (key, name, visit, approval) in [
+            ("gate", "gate", None, "gate"),
+            ("gate:0", "gate", Some(0), "gate"),
+            ("each/3/gate:2", "each/3/gate", Some(2), "each/3/gate:2"),
+            ("gate:x", "gate:x", None, "gate:x"),
+        ] {
+            let step = StepKey::parse(key);
+            assert_eq!((step.name, step.visit, step.of_approval().as_str()), (name, visit, approval));
+        }
+    }
+
+    #[test]
+    fn rows_are_known_by_their_names() {
+        assert_eq!(visit_of("gate!", "gate!"), Some(0));
+        assert_eq!(visit_of("gate!:12", "gate!"), Some(12));
+        for other in ["gate!x", "each/gate!", "gate", "gate!:x", "gate!:1:2"] {
+            assert_eq!(visit_of(other, "gate!"), None, "{other}");
+        }
+        for own in ["decision:a/b", "decision:a/b:3", "a/decision:a/b", "a/decision:a/b:1"] {
+            assert!(is_signal(own, "decision:a/b"), "{own}");
+        }
+        for other in ["decision:b", "decision:a/bb", "xdecision:a/b", "decision:a/b:x"] {
+            assert!(!is_signal(other, "decision:a/b"), "{other}");
+        }
+    }
+}

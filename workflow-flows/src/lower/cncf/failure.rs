@@ -1,0 +1,295 @@
+//! Errors: `raise`, and `try` with its `catch` and retries.
+//!
+//! An error of the language is an object. It is the message of a failed step, as JSON, so it
+//! passes through the engine as any other failure does.
+
+use std::time::Duration;
+
+use super::program::{self, literal, result_of};
+use super::scope::{self, Scope, Task, chain};
+use super::task::{Body, Output, beside};
+use super::{Cncf, duration, refuse};
+use crate::ErrorClass;
+use crate::check::Code;
+use crate::document::{Data, Node};
+use crate::graph::{Backoff, Block, Failure, Kind, Next, OnError, RetryRule, Step};
+use crate::lower::context::Lowering;
+use crate::lower::fields::Fields;
+use crate::lower::native::DAY;
+use crate::lower::outline::Part;
+
+/// The last part of the type of errors of calls.
+pub(super) const COMMUNICATION: &str = "communication";
+
+/// The site of the types of errors that the language defines.
+const SITE: &str = "https://serverlessworkflow.io";
+
+const ERROR: [&str; 5] = ["type", "status", "title", "detail", "instance"];
+
+/// Returns a type of the language.
+pub(super) fn error_type(name: &str) -> String {
+    format!("{SITE}/spec/1.0.0/errors/{name}")
+}
+
+/// Creates the step that fails with an error, which this path of an expression gives.
+pub(super) fn raise_step(id: String, path: &str) -> Step {
+    let message = format!("{{{{{path}}}}}");
+    let mut step = Step::new(id, Kind::Fail(Failure { class: ErrorClass::Failed, message }));
+    step.next = Some(Next::Done);
+    step
+}
+
+pub(super) fn raise(
+    cncf: &mut Cncf<'_>,
+    lowering: &mut Lowering<'_>,
+    task: &Task<'_>,
+    scope: &Scope,
+    node: &Node,
+) -> Option<Body> {
+    let mut fields = Fields::read(lowering, node, "raise")?;
+    let error = fields.require(lowering, "error", "{ type: .., status: 400, title: .. }");
+    fields.finish(lowering, &["error"]);
+    let error = cncf.definitions.error(lowering, error?)?;
+    let mut given = Fields::read(lowering, error, "raise.error")?;
+    let mut parts = Vec::new();
+    for key in ERROR {
+        if let Some(node) = given.take(key) {
+            parts.push(format!("{key}: {}", program::value(lowering, node, key)));
+        }
+    }
+    given.finish(lowering, &ERROR);
+    if error.get("instance").is_none() {
+        parts.push(format!("instance: {}", literal(&cncf.place_of(&task.id))));
+    }
+    let error = beside(cncf, task, "error", scope.sight.program(&format!("{{{}}}", parts.join(", "))));
+    let raise = raise_step(task.id.clone(), &format!("steps['{}']", error.id));
+    Some(Body::new(vec![error, raise], Output::Data))
+}
+
+/// The errors that a `catch` takes, and what follows.
+struct Catch<'n> {
+    /// The variable of the error.
+    name: String,
+    /// The jq condition on `$caught`.
+    condition: String,
+    retry: Option<RetryRule>,
+    tasks: Option<&'n Node>,
+}
+
+/// Lowers `try`.
+pub(super) fn attempt(
+    cncf: &mut Cncf<'_>,
+    lowering: &mut Lowering<'_>,
+    task: &Task<'_>,
+    scope: &Scope,
+    tasks: &Node,
+    catch: &Node,
+) -> Option<Body> {
+    let index = lowering.step?;
+    let mut inner = scope.clone();
+    inner.is_main = false;
+    let first = cncf.places.len();
+    let body = scope::lower(cncf, lowering, tasks, &inner, Some((index, Part::Body)), Vec::new())?;
+    let places = cncf.places[first..].to_vec();
+    let catch = read_catch(cncf, lowering, catch)?;
+    let group =
+        |id: String, body| Step::new(id, Kind::If { condition: "true".to_owned(), then: body, otherwise: None });
+    let mut step = match catch.retry.clone() {
+        None => group(task.id.clone(), body),
+        // The steps inside say by the class of their failure whether another attempt follows.
+        Some(rule) => {
+            let mut attempt = group(cncf.fresh(&format!("{}-attempt", task.name)), body);
+            attempt.on_error = OnError::Do(Box::new(classify(cncf, task, scope, &catch, &places)));
+            let mut step = group(task.id.clone(), Block::Do(vec![attempt]));
+            step.retry = Some(rule);
+            step
+        }
+    };
+    let handler = handler(cncf, lowering, task, (scope, &inner), &catch, &places)?;
+    step.on_error = OnError::Do(Box::new(handler));
+    Some(Body::new(vec![step], Output::Data))
+}
+
+/// Returns the program that makes `{error, caught}` of a failure.
+fn caught(scope: &Scope, catch: &Catch<'_>, places: &[(String, String)]) -> String {
+    let places: Vec<String> = places.iter().map(|(id, place)| format!("{}: {}", literal(id), literal(place))).collect();
+    let kind = |name: &str| literal(&error_type(name));
+    let raised = "(.error.message | fromjson?) // null";
+    let other = format!(
+        "(if .error.class == \"timeout\" then [{}, 408, \"The time is over\"] \
+         elif .error.code == \"F240\" or .error.code == \"F241\" then [{}, 400, \"An expression failed\"] \
+         else [{}, 500, \"A call failed\"] end)",
+        kind("timeout"),
+        kind("expression"),
+        kind(COMMUNICATION),
+    );
+    let sight = scope.sight.with("caught", "$made").with(&catch.name, "$made");
+    format!(
+        "({raised}) as $raised | {other} as $kind | {{{}}} as $places | (if ($raised | type) == \"object\" and \
+         ($raised | has(\"type\")) then $raised else {{type: $kind[0], status: $kind[1], title: $kind[2], \
+         detail: .error.message, instance: $places[.error.step]}} end) as $made | {{error: $made, caught: ({})}}",
+        places.join(", "),
+        sight.program(&format!("if ({}\n) then true else false end", catch.condition)),
+    )
+}
+
+/// Returns the block that fails again, with a class that says whether the error is caught.
+fn classify(
+    cncf: &mut Cncf<'_>,
+    task: &Task<'_>,
+    scope: &Scope,
+    catch: &Catch<'_>,
+    places: &[(String, String)],
+) -> Block {
+    let mut error = beside(cncf, task, "failed", caught(scope, catch, places));
+    let path = format!("steps['{}'].error", error.id);
+    let again = cncf.fresh(&format!("{}-again", task.name));
+    let mut again = raise_step(again, &path);
+    if let Kind::Fail(failure) = &mut again.kind {
+        failure.class = ErrorClass::Unavailable;
+    }
+    let never = cncf.fresh(&format!("{}-never", task.name));
+    let mut never = raise_step(never, &path);
+    if let Kind::Fail(failure) = &mut never.kind {
+        failure.class = ErrorClass::Invalid;
+    }
+    let cases = vec![("result.caught".to_owned(), again.id.clone())];
+    error.next = Some(Next::Branch { cases, otherwise: Some(never.id.clone()) });
+    Block::Graph { start: error.id.clone(), steps: vec![error, again, never] }
+}
+
+/// Returns the block that handles the error: the tasks of the catch, or the error again.
+fn handler(
+    cncf: &mut Cncf<'_>,
+    lowering: &mut Lowering<'_>,
+    task: &Task<'_>,
+    (outer, inner): (&Scope, &Scope),
+    catch: &Catch<'_>,
+    places: &[(String, String)],
+) -> Option<Block> {
+    let mut error = beside(cncf, task, "caught", caught(outer, catch, places));
+    let value = format!("{}.error", result_of(&error.id));
+    let id = cncf.fresh(&format!("{}-uncaught", task.name));
+    let raise = raise_step(id, &format!("steps['{}'].error", error.id));
+    let handled = cncf.fresh(&format!("{}-handled", task.name));
+    let index = lowering.step?;
+    let kind = match catch.tasks {
+        None => Kind::Nothing,
+        Some(tasks) => {
+            let mut scope = inner.clone();
+            scope.sight = scope.sight.with(&catch.name, value);
+            let part = Part::Instead("catch");
+            let then = scope::lower(cncf, lowering, tasks, &scope, Some((index, part)), Vec::new())?;
+            Kind::If { condition: "true".to_owned(), then, otherwise: None }
+        }
+    };
+    let mut handled = Step::new(handled, kind);
+    handled.next = Some(Next::Done);
+    let cases = vec![("result.caught".to_owned(), handled.id.clone())];
+    error.next = Some(Next::Branch { cases, otherwise: Some(raise.id.clone()) });
+    let start = error.id.clone();
+    Some(Block::Graph { start, steps: chain(vec![error, handled, raise], "") })
+}
+
+fn read_catch<'n>(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &'n Node) -> Option<Catch<'n>> {
+    let mut fields = Fields::read(lowering, node, "catch")?;
+    let name = fields.take("as").and_then(|node| lowering.text(node, "catch.as")).unwrap_or_else(|| "error".to_owned());
+    let mut conditions = Vec::new();
+    if let Some(node) = fields.take("errors") {
+        conditions.extend(read_filter(lowering, node)?);
+    }
+    // These read the error by the name of the document.
+    if let Some(node) = fields.take("when") {
+        conditions.push(format!("({}\n)", program::expression(lowering, node, "catch.when")?));
+    }
+    if let Some(node) = fields.take("exceptWhen") {
+        conditions.push(format!("(({}\n) | not)", program::expression(lowering, node, "catch.exceptWhen")?));
+    }
+    let retry = match fields.take("retry") {
+        Some(node) => Some(read_retry(cncf, lowering, node)?),
+        None => None,
+    };
+    let tasks = fields.take("do");
+    fields.finish(lowering, &["as", "errors", "when", "exceptWhen", "retry", "do"]);
+    let condition = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
+    Some(Catch { name, condition, retry, tasks })
+}
+
+/// Reads the attributes that a caught error has.
+fn read_filter(lowering: &mut Lowering<'_>, node: &Node) -> Option<Vec<String>> {
+    let mut fields = Fields::read(lowering, node, "catch.errors")?;
+    let with = fields.take("with");
+    fields.finish(lowering, &["with"]);
+    let Some(with) = with else { return Some(Vec::new()) };
+    let mut fields = Fields::read(lowering, with, "catch.errors.with")?;
+    let mut conditions = Vec::new();
+    for key in ERROR {
+        let Some(node) = fields.take(key) else { continue };
+        let standard = node.text().filter(|text| key == "type" && text.starts_with(SITE));
+        conditions.push(match standard.and_then(|text| text.rsplit('/').next()) {
+            // The language has moved its types, so their last part tells them apart.
+            Some(last) => {
+                let (site, last) = (literal(SITE), literal(last));
+                format!("($caught.type | startswith({site}) and (split(\"/\") | last) == {last})")
+            }
+            None => format!("($caught.{key} == {})", program::value(lowering, node, key)),
+        });
+    }
+    fields.finish(lowering, &ERROR);
+    Some(conditions)
+}
+
+/// Reads a policy of retries.
+fn read_retry(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &Node) -> Option<RetryRule> {
+    let node = cncf.definitions.retry(lowering, node)?;
+    let mut fields = Fields::read(lowering, node, "retry")?;
+    for key in ["when", "exceptWhen"] {
+        if let Some(node) = fields.take(key) {
+            refuse(lowering, node.span, &format!("\"retry.{key}\""));
+        }
+    }
+    let delay = fields.take("delay").and_then(|node| duration(lowering, node, "retry.delay")).unwrap_or_default();
+    let jitter = fields.take("jitter").is_some();
+    let kind = fields.take("backoff").map(|node| read_backoff(lowering, node));
+    let attempts = fields.take("limit").and_then(|node| read_limit(lowering, node));
+    fields.finish(lowering, &["delay", "backoff", "jitter", "limit", "when", "exceptWhen"]);
+    let backoff = match kind.unwrap_or(Some("constant"))? {
+        "linear" => Backoff::Linear { delay, max_delay: DAY.max(delay) },
+        "exponential" => Backoff::Exponential { delay: delay.max(Duration::from_millis(1)), max_delay: DAY.max(delay) },
+        _ => Backoff::Constant { delay },
+    };
+    // The count of the language does not include the first attempt.
+    let attempts = attempts.unwrap_or(MOST_RETRIES).saturating_add(1);
+    Some(RetryRule { attempts, backoff, jitter, on: vec![ErrorClass::Unavailable] })
+}
+
+/// The retries of a policy without a limit.
+const MOST_RETRIES: u32 = 1_000;
+
+fn read_backoff(lowering: &mut Lowering<'_>, node: &Node) -> Option<&'static str> {
+    let mut fields = Fields::read(lowering, node, "retry.backoff")?;
+    let kinds = ["constant", "linear", "exponential"];
+    let found = kinds.into_iter().find(|kind| fields.take(kind).is_some());
+    fields.finish(lowering, &kinds);
+    if found.is_none() {
+        lowering.error(Code::F013, node.span, "retry.backoff has one of constant, linear and exponential");
+    }
+    found
+}
+
+fn read_limit(lowering: &mut Lowering<'_>, node: &Node) -> Option<u32> {
+    let mut fields = Fields::read(lowering, node, "retry.limit")?;
+    if let Some(node) = fields.take("duration") {
+        refuse(lowering, node.span, "\"retry.limit.duration\"");
+    }
+    let attempt = fields.take("attempt");
+    fields.finish(lowering, &["attempt", "duration"]);
+    let mut fields = Fields::read(lowering, attempt?, "retry.limit.attempt")?;
+    if let Some(node) = fields.take("duration") {
+        refuse(lowering, node.span, "\"retry.limit.attempt.duration\"");
+    }
+    let count = fields.take("count").filter(|node| node.data != Data::Null);
+    fields.finish(lowering, &["count", "duration"]);
+    let count = lowering.number(count?, "retry.limit.attempt.count", 0, u64::from(MOST_RETRIES), "")?;
+    u32::try_from(count).ok()
+}

@@ -1,0 +1,102 @@
+//! Answers to the steps of a run that wait for one.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use serde_json::Value;
+use workflow_flows::{Answer as StepAnswer, Report};
+use workflow_sdk::RunId;
+use workflow_sdk::operate::{Done, Order, OrderOutcome, Role};
+
+use crate::body::{Body, Path};
+use crate::flows::SharedFlows;
+use crate::orders::{Caller, carry_out, require};
+use crate::{Actor, Answer, Problem, Refusal, Shared};
+
+/// `POST /steps/{run}/{key}/ready`: decides an approval or a decision.
+pub(crate) async fn ready(
+    State(shared): State<Shared>,
+    Extension(SharedFlows { flows, .. }): Extension<SharedFlows>,
+    caller: Caller,
+    Path((run, key)): Path<(RunId, String)>,
+    Body(answer): Body<StepAnswer>,
+) -> Answer<Done> {
+    require(&caller.actor, Role::Operator, "step.ready")?;
+    let action = flows.ready(run, &key, answer, &caller.actor.name).await?;
+    carry_out(&*shared.operate, &caller, Order::new(action)).await.map(Json)
+}
+
+/// `POST /steps/{run}/{key}/done`: ends a step that is done outside.
+pub(crate) async fn done(
+    State(shared): State<Shared>,
+    Extension(SharedFlows { flows, .. }): Extension<SharedFlows>,
+    caller: Caller,
+    Path((run, key)): Path<(RunId, String)>,
+    Body(report): Body<Report>,
+) -> Answer<Done> {
+    require(&caller.actor, Role::Operator, "step.done")?;
+    let action = flows.done(run, &key, report, &caller.actor.name).await?;
+    carry_out(&*shared.operate, &caller, Order::new(action)).await.map(Json)
+}
+
+/// The answer of the bearer of a token.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenAnswer {
+    approved: Option<bool>,
+    choice: Option<Value>,
+    note: Option<String>,
+    by: Option<String>,
+    report: Option<Report>,
+}
+
+/// `POST /gates/{token}`: decides the one gate of a token, or ends its step with a report. Its
+/// bearer needs no other right. The name that it gives is a claim, and is kept as one.
+pub(crate) async fn decide_by_token(
+    State(shared): State<Shared>,
+    Extension(SharedFlows { flows, access }): Extension<SharedFlows>,
+    Path(token): Path<String>,
+    headers: HeaderMap,
+    Body(TokenAnswer { approved, choice, note, by, report }): Body<TokenAnswer>,
+) -> Answer<Done> {
+    if access.is_read_only() {
+        return Err(only_reads());
+    }
+    let (run, key) = flows.open_token(&token)?;
+    let mut answer = StepAnswer::default();
+    (answer.approved, answer.choice, answer.note) = (approved.unwrap_or(true), choice, note);
+    let bearer = Actor::operator(by.map_or_else(|| "link".to_owned(), |name| format!("link: {name}")));
+    let bearer = Caller::new(bearer, &headers);
+    let action = match report {
+        Some(report) => flows.done(run, &key, report, &bearer.actor.name).await,
+        None => flows.ready(run, &key, answer, &bearer.actor.name).await,
+    };
+    let action = action.map_err(|error| without_other_gates(error.into()))?;
+    let decided = carry_out(&*shared.operate, &bearer, Order::new(action)).await;
+    decided.map(without_names).map(Json).map_err(without_other_gates)
+}
+
+/// Refuses a change by a request without an actor.
+pub(crate) fn only_reads() -> Problem {
+    let refusal = Refusal::ReadOnly;
+    Problem::new(refusal.status(), "forbidden", refusal.to_string(), "use one that may change something")
+}
+
+/// Leaves out the account that decided before: the bearer of a token may be anybody.
+fn without_names(mut done: Done) -> Done {
+    if let OrderOutcome::AlreadyDecided { by, .. } = &mut done.outcome {
+        *by = None;
+        done.message = "this was decided before; nothing was changed".to_owned();
+    }
+    done
+}
+
+/// Leaves out what else the run waits for.
+fn without_other_gates(problem: Problem) -> Problem {
+    if !problem.is_of(StatusCode::CONFLICT) && !problem.is_of(StatusCode::NOT_FOUND) {
+        return problem;
+    }
+    let detail = "the gate is closed: it was decided, its time has passed, or its run has ended";
+    Problem::new(StatusCode::CONFLICT, "conflict", detail, "look at the run, or ask for a new link")
+}

@@ -1,0 +1,103 @@
+use serde::Serialize;
+use workflow_flows::FlowStoreError;
+use workflow_flows::check::{Finding, Severity};
+use workflow_sdk::operate::{OperateError, OperateErrorCode, QueryError};
+
+use crate::answers::Found;
+
+/// Why a tool failed, as an agent reads it: a code to act on, the mistake, and the way out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failure {
+    code: &'static str,
+    message: String,
+    help: String,
+    /// The faults of a flow or of its input.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<Found>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { code, message: message.into(), help: help.into(), findings: Vec::new() }
+    }
+
+    /// Refuses an argument.
+    pub(crate) fn bad_input(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new("bad_input", message, help)
+    }
+
+    /// Refuses a flow that has errors.
+    pub(crate) fn invalid_flow(findings: Vec<Finding>) -> Self {
+        let failure = Self::new("invalid_flow", "the flow has faults", "apply the fix of each finding, and try again");
+        failure.found(findings)
+    }
+
+    /// Refuses an input that does not fit its flow.
+    pub(crate) fn invalid_input(findings: Vec<Finding>) -> Self {
+        let help = "give an input that fits the schema `input` of the flow; flow_list with its name shows it";
+        Self::new("invalid_input", "the input does not fit the flow", help).found(findings)
+    }
+
+    /// Adds the errors among the findings.
+    fn found(self, findings: Vec<Finding>) -> Self {
+        let errors = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
+        Self { findings: errors.map(Found::from).collect(), ..self }
+    }
+
+    /// Returns the failure as the JSON text that answers the call.
+    pub(crate) fn to_text(&self) -> String {
+        serde_json::json!({ "error": self }).to_string()
+    }
+}
+
+impl From<OperateError> for Failure {
+    fn from(error: OperateError) -> Self {
+        Self::new(word(error.code), error.message, error.help)
+    }
+}
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        OperateError::from(error).into()
+    }
+}
+
+impl From<FlowStoreError> for Failure {
+    fn from(error: FlowStoreError) -> Self {
+        match &error {
+            FlowStoreError::Unknown { .. } => {
+                Self::new("not_found", error.to_string(), "list the flows with flow_list")
+            }
+            FlowStoreError::VersionTaken { .. } => {
+                Self::new("conflict", error.to_string(), "name another version, or leave it out")
+            }
+            FlowStoreError::Unreadable { .. } => {
+                Self::new("unreadable", error.to_string(), "deploy the flow again with this release")
+            }
+            _ => {
+                // The text may name the place of the database, which agents need not know.
+                tracing::warn!(error = &error as &dyn std::error::Error, "the store of flows failed");
+                Self::new("unavailable", "the store of flows failed", "try again later")
+            }
+        }
+    }
+}
+
+/// Returns the word of a code.
+fn word(code: OperateErrorCode) -> &'static str {
+    match code {
+        OperateErrorCode::BadQuery => "bad_query",
+        OperateErrorCode::BadCursor => "bad_cursor",
+        OperateErrorCode::BadLimit => "bad_limit",
+        OperateErrorCode::BadInput => "bad_input",
+        OperateErrorCode::TooLarge => "too_large",
+        OperateErrorCode::Unauthorized => "unauthorized",
+        OperateErrorCode::Forbidden => "forbidden",
+        OperateErrorCode::NotFound => "not_found",
+        OperateErrorCode::Conflict => "conflict",
+        OperateErrorCode::Full => "full",
+        OperateErrorCode::Unreadable => "unreadable",
+        OperateErrorCode::TimedOut => "timed_out",
+        _ => "unavailable",
+    }
+}

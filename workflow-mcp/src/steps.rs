@@ -1,0 +1,256 @@
+//! The answers that runs wait for, and `step_ready` and `step_done`, which give them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use workflow_sdk::operate::{Action, ListApprovals, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId};
+use workflow_sdk::{Awaited, Explanation, StepKind};
+
+use crate::answers::{LeftOut, Outcome, time};
+use crate::caller::{Caller, run_id};
+use crate::failure::Failure;
+use crate::runs::LARGEST_VALUE;
+
+/// The beginning of the name of a signal that answers a decision.
+const DECISION: &str = "decision:";
+/// The beginning of the name of a signal that ends a step that is done outside.
+const REPORT: &str = "done:";
+
+/// Something that a run waits for from outside.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Awaiting {
+    /// The step, as the tools step_ready and step_done take it.
+    step: String,
+    /// `approval`, `decision`, `report`, `signal` or `event`.
+    kind: &'static str,
+    /// The tool that answers it.
+    tool: &'static str,
+    /// The person or group that is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    /// The values that are shown to them: the title of an approval; the prompt and the options
+    /// of a decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asks: Option<Value>,
+    /// The name and key of an event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<Value>,
+    /// Since when the run waits.
+    since: String,
+    /// When the wait ends without an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+}
+
+/// Returns what a run waits for from outside.
+pub(crate) async fn waits(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>, Failure> {
+    let mut waits = approvals(caller, detail).await?;
+    if let Explanation::Waiting { on, .. } = &detail.explanation {
+        for awaited in on {
+            waits.extend(value_awaited(caller, detail.summary.id, awaited).await?);
+        }
+    }
+    Ok(waits)
+}
+
+/// Returns the approvals that a run waits for. It may do other work at the same time.
+async fn approvals(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>, Failure> {
+    let mut waits = Vec::new();
+    if !matches!(detail.explanation, Explanation::Waiting { .. } | Explanation::Running { .. }) {
+        return Ok(waits);
+    }
+    let run = detail.summary.id;
+    let page = caller.operate.approvals(ListApprovals::new().run(run)).await?;
+    for approval in page.items {
+        waits.push(Awaiting {
+            kind: "approval",
+            tool: "step_ready",
+            to: approval.to,
+            asks: asked(caller, run, &approval.key).await?,
+            event: None,
+            since: time(approval.since),
+            until: approval.until.map(time),
+            step: approval.key,
+        });
+    }
+    Ok(waits)
+}
+
+async fn value_awaited(caller: &Caller, run: RunId, awaited: &Awaited) -> Result<Option<Awaiting>, Failure> {
+    let (step, kind, tool) = match awaited.kind {
+        StepKind::Event => (awaited.key.as_str(), "event", "event_emit"),
+        StepKind::Signal => match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
+            (Some(step), _) => (step, "decision", "step_done"),
+            (None, Some(step)) => (step, "report", "step_done"),
+            (None, None) => (awaited.key.as_str(), "signal", "step_done"),
+        },
+        _ => return Ok(None),
+    };
+    let asks = if kind == "decision" { asked(caller, run, step).await? } else { None };
+    let to = asks.as_ref().and_then(|asks| asks["to"].as_str()).map(str::to_owned);
+    let event = awaited.event.as_ref().map(|event| json!({ "name": event.name, "key": event.key }));
+    let (since, until) = (time(awaited.since), awaited.until.map(time));
+    Ok(Some(Awaiting { step: step.to_owned(), kind, tool, to, asks, event, since, until }))
+}
+
+/// Returns the step of a wait for a signal whose name begins so. Its scope may stand before it.
+fn step_of<'a>(awaited: &'a Awaited, beginning: &str) -> Option<&'a str> {
+    let (scope, step) = awaited.key.split_once(beginning)?;
+    (scope.is_empty() || scope.ends_with('/')).then_some(step)
+}
+
+/// Returns what a flow has rendered before a step that asks for something. Other workflows have
+/// nothing there.
+async fn asked(caller: &Caller, run: RunId, step: &str) -> Result<Option<Value>, Failure> {
+    if !caller.actor.payloads {
+        return Ok(None);
+    }
+    let (id, repeat) = repeated(step);
+    let of = PayloadOf::Step { step: format!("{id}!{repeat}"), attempt: 1 };
+    match caller.operate.payload(run, of).await {
+        Ok(payload) => Ok(LeftOut::default().show("asks", Some(payload), LARGEST_VALUE)),
+        Err(error) if error.code == OperateErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Splits the key of a step into its id and the number of its repetition, such as `:2`.
+fn repeated(step: &str) -> (&str, &str) {
+    match step.rfind(':').map(|at| step.split_at(at)) {
+        Some((id, repeat)) if repeat.len() > 1 && repeat.bytes().skip(1).all(|digit| digit.is_ascii_digit()) => {
+            (id, repeat)
+        }
+        _ => (step, ""),
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecideStep {
+    /// The id of the run.
+    run: String,
+    /// The step: `step` of an entry of `waits`.
+    step: String,
+    /// Of an approval: `true` approves, `false` rejects. Default: true.
+    #[serde(default = "yes")]
+    approved: bool,
+    /// Of a decision: the name of the option.
+    choice: Option<Value>,
+    /// Goes to the run with the decision.
+    note: Option<String>,
+    /// Why; kept in the audit log.
+    reason: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+pub(crate) async fn decide_step(caller: Caller, decide: DecideStep) -> Result<Outcome, Failure> {
+    let DecideStep { run, step, approved, choice, note, reason } = decide;
+    let run = run_id(&run)?;
+    match choice {
+        Some(choice) => answer(&caller, run, &step, choice, note, reason).await,
+        None => caller.order(Action::DecideApproval { run, step, approve: approved, note }, reason).await,
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndStep {
+    /// The id of the run.
+    run: String,
+    /// The step: `step` of an entry of `waits`.
+    step: String,
+    /// The value: of a decision the name of one of its options.
+    result: Value,
+    /// Goes to the run with a decision.
+    note: Option<String>,
+    /// Why; kept in the audit log.
+    reason: Option<String>,
+}
+
+pub(crate) async fn end_step(caller: Caller, end: EndStep) -> Result<Outcome, Failure> {
+    let EndStep { run, step, result, note, reason } = end;
+    answer(&caller, run_id(&run)?, &step, result, note, reason).await
+}
+
+/// Sends the signal for which a step waits. The time of the wait is part of its key, so that a
+/// second answer never reaches a later visit of the step.
+async fn answer(
+    caller: &Caller,
+    run: RunId,
+    step: &str,
+    value: Value,
+    note: Option<String>,
+    reason: Option<String>,
+) -> Result<Outcome, Failure> {
+    caller.needs(Role::Operator, "an answer to a step")?;
+    let detail = caller.operate.run(run).await?;
+    let Some(awaited) = signal_awaited(&detail, step) else {
+        return Err(not_awaited(caller, &detail, step).await?);
+    };
+    let (id, _) = repeated(step);
+    let (name, payload) = match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
+        (None, None) => (id.to_owned(), value),
+        (None, Some(_)) => (format!("{REPORT}{id}"), json!({ "result": value })),
+        (Some(_), _) => {
+            check_choice(caller, run, step, &value).await?;
+            (format!("{DECISION}{id}"), json!({ "choice": value, "by": caller.actor.name, "note": note }))
+        }
+    };
+    let key = Some(format!("{name}@{}", awaited.since.as_micros()));
+    caller.order(Action::SignalRun { run, name, payload: Payload::from(payload), key }, reason).await
+}
+
+/// Returns the wait for a signal of this step.
+fn signal_awaited<'d>(detail: &'d RunDetail, step: &str) -> Option<&'d Awaited> {
+    let Explanation::Waiting { on, .. } = &detail.explanation else { return None };
+    let is_named = |awaited: &&Awaited| {
+        let named = step_of(awaited, DECISION).or_else(|| step_of(awaited, REPORT));
+        named.unwrap_or(&awaited.key) == step
+    };
+    on.iter().filter(|awaited| awaited.kind == StepKind::Signal).find(is_named)
+}
+
+async fn not_awaited(caller: &Caller, detail: &RunDetail, step: &str) -> Result<Failure, Failure> {
+    let waits = waits(caller, detail).await?;
+    let named: Vec<String> =
+        waits.iter().map(|wait| format!("{} ({}, by {})", wait.step, wait.kind, wait.tool)).collect();
+    let help = match named.is_empty() {
+        true => "the run waits for no answer: read it with run_status".to_owned(),
+        false => format!("it waits for {}", named.join(", ")),
+    };
+    let message = format!("run {} does not wait for a value of step {step:?}", detail.summary.id);
+    Ok(Failure::new("conflict", message, help))
+}
+
+/// Refuses a choice that the flow would drop.
+async fn check_choice(caller: &Caller, run: RunId, step: &str, choice: &Value) -> Result<(), Failure> {
+    let asks = asked(caller, run, step).await?.unwrap_or_default();
+    let Some(options) = asks["options"].as_object().filter(|options| !options.is_empty()) else { return Ok(()) };
+    if choice.as_str().is_some_and(|choice| options.contains_key(choice)) {
+        return Ok(());
+    }
+    let known: Vec<&str> = options.keys().map(String::as_str).collect();
+    let message = format!("{choice} is no option of step {step:?}");
+    Err(Failure::bad_input(message, format!("choose one of {}", known.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_repetition_is_told_from_the_id() {
+        for (step, parts) in [
+            ("ask", ("ask", "")),
+            ("ask:2", ("ask", ":2")),
+            ("each/3/ask:12", ("each/3/ask", ":12")),
+            ("a:b", ("a:b", "")),
+            ("a:", ("a:", "")),
+        ] {
+            assert_eq!(repeated(step), parts);
+        }
+    }
+}

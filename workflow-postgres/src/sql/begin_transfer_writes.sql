@@ -1,0 +1,3 @@
+-- Called by: transfer.rs, first in a transaction that copies rows into the target.
+-- Guarantees: the fence lets this transaction write, and no other one.
+UPDATE {schema}.workflow_transfer SET writes = 1 WHERE role = 'target'
