@@ -154,8 +154,8 @@ impl<'v> View<'v> {
         let class = format!("box {}{}", look.color, if is_on { " on" } else { "" });
         let words = format!("{step}: {}, {}{}", node.text, look.word.to_lowercase(), spoken(state.rows.len()));
         html! {
-            a class=(class) href=(link(&row.step)) aria-label=(words) aria-current=[is_on.then_some("true")] data-step {
-                title { (step) ": " (node.text) }
+            a class=(class) href=(link(&row.step)) aria-current=[is_on.then_some("true")] data-step {
+                title { (words) }
                 (content(node, step, width, Some((look.icon, look.color)), &times))
             }
         }
