@@ -5,6 +5,7 @@
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use workflow_flows::{InboxMessage, InboxStore, KbDocument, KbSearch, KbStore};
 use workflow_sdk::{RunFilter, TransferReport};
 use workflow_tests::{Database, Live, until};
 
@@ -40,12 +41,43 @@ async fn fill(live: &Live, runs: usize) {
     }
 }
 
+const ENTRIES: usize = 40;
+
+/// Writes into the tables that flows have.
+async fn fill_tables_of_flows(url: &str) {
+    let (kb, inbox) = (KbStore::connect(url).await.unwrap(), InboxStore::connect(url).await.unwrap());
+    for number in 0..ENTRIES {
+        kb.put(&KbDocument::new("support", format!("t-{number}"), "Jam", "Empty the tray.").tag("paper"))
+            .await
+            .unwrap();
+        inbox.put(&InboxMessage::new(format!("run-{number}"), "Resolved.")).await.unwrap();
+    }
+    kb.put(&KbDocument::new("support", "t-3", "Smoke", "Turn it off.")).await.unwrap();
+}
+
+/// Asserts that the tables that flows have are equal, and that they may be copied again.
+async fn tables_of_flows_are_equal(from: &str, to: &str) {
+    assert_eq!(KbStore::transfer(from, to).await.unwrap(), ENTRIES);
+    assert_eq!(InboxStore::transfer(from, to).await.unwrap(), ENTRIES);
+    let read = async |url: &str| {
+        let (kb, inbox) = (KbStore::attach(url).await.unwrap(), InboxStore::attach(url).await.unwrap());
+        let written = kb.find("support", "t-3").await.unwrap().unwrap();
+        let found = kb.search(&KbSearch::new("smoke").unwrap()).await.unwrap();
+        let messages = inbox.list(None, false, None, 200).await.unwrap();
+        (written, found, messages)
+    };
+    let (original, copy) = (read(from).await, read(to).await);
+    assert_eq!(copy, original);
+    assert_eq!((copy.0.revision, copy.1.len(), copy.2.len()), (2, 1, ENTRIES));
+}
+
 /// Kills a move in the middle, and orders it again.
 async fn a_killed_move_goes_on(from: Database, to: Database) {
     let (source, target) = (Live::new(from).await, Live::new(to).await);
     let schema = source.schema().or(target.schema()).map(str::to_owned);
     fill(&source, 3000).await;
-    let (from, to) = (source.url(), target.url());
+    let (from, to) = (source.url_of_tables(), target.url_of_tables());
+    fill_tables_of_flows(&from).await;
     let order = ["move", "--from", &from, "--to", &to, "--json"];
     let slow = [&order[..], &["--most-rows", "10"]].concat();
     let mut child = program(&slow, schema.as_deref()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -57,6 +89,7 @@ async fn a_killed_move_goes_on(from: Database, to: Database) {
     let copied = raw.number("SELECT count(*) FROM workflow_runs").await;
     assert!(!killed.success() && copied < 3000, "{copied} runs were copied before the kill: {killed}");
 
+    let (old, new) = (from.clone(), to.clone());
     let moved = tokio::task::spawn_blocking(move || {
         let order = ["move", "--from", &from, "--to", &to, "--json"];
         let moved = program(&order, schema.as_deref()).output().unwrap();
@@ -64,7 +97,8 @@ async fn a_killed_move_goes_on(from: Database, to: Database) {
         moved
     });
     let moved = moved.await.unwrap();
-    check(&moved, 0, "workflow_runs");
+    check(&moved, 0, "40 documents of the knowledge base, 40 messages of the inbox");
+    tables_of_flows_are_equal(&old, &new).await;
     let report: TransferReport = serde_json::from_slice(&moved.stdout).unwrap();
     assert!(report.resumed);
     let rows = |table: &str| report.tables.iter().find(|found| found.table == table).unwrap().rows;

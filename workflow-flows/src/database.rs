@@ -41,6 +41,15 @@ pub(crate) enum MissingFile {
 }
 
 impl<M: Default> Database<M> {
+    /// Opens a database that has a table of this name. Creates nothing, not even a file.
+    pub(crate) async fn find(url: &str, table: &str) -> Result<Option<Self>, OpenError> {
+        let found = match Self::open(url, MissingFile::Refuse).await {
+            Err(OpenError::Database(error)) if is_missing_file(&error) => return Ok(None),
+            opened => opened?,
+        };
+        Ok(found.has(table).await?.then_some(found))
+    }
+
     /// Opens a database with a few connections. `sqlite::memory:` stands for the memory of this
     /// process.
     pub(crate) async fn open(url: &str, missing: MissingFile) -> Result<Self, OpenError> {
@@ -110,6 +119,11 @@ impl<M> Database<M> {
             Self::Postgres(pool) => create_in_postgres(pool, table, postgres).await,
         }
     }
+}
+
+/// Returns whether SQLite could not open the file (`SQLITE_CANTOPEN`).
+fn is_missing_file(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "14")
 }
 
 /// Runs a query on the pool of either database and reads its rows, or looks into the memory.

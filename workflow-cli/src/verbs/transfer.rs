@@ -1,15 +1,19 @@
 //! `workflow move`: moves a whole system to another database.
 
+use std::error::Error;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
 
 use comfy_table::Cell;
-use workflow_flows::{FlowStore, FlowStoreError};
+use workflow_flows::{FlowStore, InboxStore, KbStore};
 use workflow_sdk::{DatabaseErrorKind, Transfer, TransferError, TransferProgress, TransferReport};
 
 use crate::arguments::Move;
 use crate::output::{Output, Rows, number};
 use crate::target::{Target, database_url};
 use crate::{Exit, Failure};
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 pub(super) async fn run(target: Target, arguments: Move, output: &Output) -> Result<Exit, Failure> {
     let from = database_url(&arguments.from)?;
@@ -21,17 +25,20 @@ pub(super) async fn run(target: Target, arguments: Move, output: &Output) -> Res
     }
     let to = target.url()?;
     let is_shown = io::stderr().is_terminal() && output.is_for_people();
-    // First, because the move cannot be ordered again once it has ended.
-    let flows = FlowStore::transfer(&from, &to).await.map_err(flows_refused)?;
+    let copied = Arc::new(OnceLock::new());
     let moving = transfer(&target, &from, &to).most_rows(arguments.most_rows);
+    let moving = moving.also(copy_tables_of_flows(from.clone(), to.clone(), Arc::clone(&copied)));
     let moved = moving.progress(move |progress| show(is_shown, progress)).await;
     if is_shown {
         clear();
     }
     let report = moved.map_err(refused)?;
     output.list(&report, &report.tables, |table| table.table.clone(), |_| table(&report))?;
-    if flows > 0 {
-        output.note(format!("{flows} versions of flows are in the target, too"));
+    if let Some(Copied { versions, documents, messages }) = copied.get().filter(|copied| !copied.is_empty()) {
+        output.note(format!(
+            "also copied: {versions} versions of flows, {documents} documents of the knowledge base, \
+             {messages} messages of the inbox"
+        ));
     }
     output.note("moved; the source refuses every change from now on: start the workers on the target");
     Ok(Exit::Ok)
@@ -41,10 +48,26 @@ fn transfer(target: &Target, from: &str, to: &str) -> Transfer {
     Transfer::new(from, to).schema(target.schema()).timeout(target.timeout())
 }
 
-fn flows_refused(error: FlowStoreError) -> Failure {
-    let exit = if matches!(error, FlowStoreError::Database(_)) { Exit::Unavailable } else { Exit::Error };
-    Failure::new(exit, format!("the versions of flows were not copied, and nothing was moved: {error}"))
-        .help("check --from and --to")
+/// The rows of the tables that flows have.
+#[derive(Debug)]
+struct Copied {
+    versions: usize,
+    documents: usize,
+    messages: usize,
+}
+
+impl Copied {
+    const fn is_empty(&self) -> bool {
+        self.versions + self.documents + self.messages == 0
+    }
+}
+
+async fn copy_tables_of_flows(from: String, to: String, copied: Arc<OnceLock<Copied>>) -> Result<(), BoxError> {
+    let versions = FlowStore::transfer(&from, &to).await?;
+    let documents = KbStore::transfer(&from, &to).await?;
+    let messages = InboxStore::transfer(&from, &to).await?;
+    copied.get_or_init(|| Copied { versions, documents, messages });
+    Ok(())
 }
 
 fn show(is_shown: bool, TransferProgress { table, rows, .. }: &TransferProgress) {

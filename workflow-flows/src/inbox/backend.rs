@@ -12,12 +12,16 @@ pub(super) const TABLE: &str = "workflow_inbox";
 const CREATE_RECEIVERS: &str = include_str!("../../sql/create_inbox_receivers.sql");
 const INSERT: &str = include_str!("../../sql/insert_message.sql");
 const LIST: &str = include_str!("../../sql/list_messages.sql");
+const LIST_UPWARDS: &str = include_str!("../../sql/list_messages_upwards.sql");
+const COPY: &str = include_str!("../../sql/copy_message.sql");
 const READ: &str = include_str!("../../sql/read_message.sql");
 
 /// In memory, the oldest message is the first one.
 pub(super) type Backend = Database<Mutex<Vec<InboxEntry>>>;
 
-type Row = (i64, String, String, String, String, String, String, i64, Option<i64>);
+/// A message as it is stored: id, key, receiver, actor, title, text, data, and when it was sent and
+/// read.
+pub(super) type Row = (i64, String, String, String, String, String, String, i64, Option<i64>);
 
 fn read((id, key, to, actor, title, text, data, sent_at, read_at): Row) -> Result<InboxEntry, InboxError> {
     // A message is shown even if its part for programs is damaged.
@@ -74,6 +78,31 @@ impl Backend {
             wanted.take(limit as usize).cloned().collect()
         };
         fetch!(self, in_memory, LIST, LIST, read, [before, to, unread, i64::from(limit)])
+    }
+
+    /// Returns messages after an id as they are stored, the oldest first. Memory stores none.
+    pub(super) async fn rows(&self, after: i64, limit: u32) -> Result<Vec<Row>, InboxError> {
+        let none = |_: &Mutex<Vec<InboxEntry>>| Vec::new();
+        fetch!(self, none, LIST_UPWARDS, LIST_UPWARDS, Ok, [after, i64::from(limit)])
+    }
+
+    /// Inserts a message as it was stored elsewhere, under a new id. Returns whether it is there:
+    /// another one may have its key.
+    pub(super) async fn copy(&self, row: &Row) -> Result<bool, InboxError> {
+        let (_, key, to, actor, title, text, data, sent_at, read_at) = row;
+        macro_rules! copy {
+            ($pool:expr) => {{
+                let copy = sqlx::query(COPY).bind(key).bind(to).bind(actor).bind(title).bind(text);
+                Ok(copy.bind(data).bind(sent_at).bind(read_at).execute($pool).await?.rows_affected() > 0)
+            }};
+        }
+        match self {
+            Self::Memory(_) => Ok(false),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => copy!(pool),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => copy!(pool),
+        }
     }
 
     pub(super) async fn mark_read(&self, id: i64, now: Timestamp) -> Result<Option<InboxEntry>, InboxError> {

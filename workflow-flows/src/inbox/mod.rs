@@ -1,6 +1,7 @@
 //! The inbox of the application: messages of flows to people, which stay in a table.
 
 mod backend;
+mod transfer;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -100,6 +101,12 @@ pub enum InboxError {
     Url {
         /// The URL, without its password.
         url: String,
+    },
+    /// The target of a copy has another message of this key.
+    #[error("the target has another message of the key {key:?}; use an empty database")]
+    Taken {
+        /// The key.
+        key: String,
     },
     /// The database failed.
     #[error("the database of the inbox: {0}")]

@@ -61,6 +61,14 @@ impl Backend {
         Self::over(Database::open(url, MissingFile::Refuse).await?).await
     }
 
+    /// Opens the database of a URL that has the tables. Creates nothing.
+    pub(super) async fn find_database(url: &str) -> Result<Option<Self>, KbError> {
+        match Database::find(url, TABLE).await? {
+            Some(database) => Ok(Some(Self::over(database).await?)),
+            None => Ok(None),
+        }
+    }
+
     /// Creates the tables.
     pub(super) async fn prepared(database: Database<Memory>) -> Result<Self, KbError> {
         let sqlite = [
@@ -145,6 +153,23 @@ impl Backend {
         Ok(found?.into_iter().next())
     }
 
+    /// Inserts a document as it was stored elsewhere. Returns whether it is there: another one may
+    /// have its base and key.
+    pub(super) async fn copy(&self, entry: &KbEntry) -> Result<bool, KbError> {
+        match &self.database {
+            Database::Memory(_) => Ok(false),
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(pool) => {
+                let mut transaction = pool.begin().await?;
+                let is_there = copy_to_sqlite(&mut transaction, entry).await?;
+                transaction.commit().await?;
+                Ok(is_there)
+            }
+            #[cfg(feature = "postgres")]
+            Database::Postgres(pool) => Ok(copy_to_postgres(pool, &self.schema, entry).await?),
+        }
+    }
+
     /// Returns documents with the beginnings of their texts.
     pub(super) async fn list(
         &self,
@@ -152,11 +177,25 @@ impl Backend {
         after: (&str, &str),
         limit: u32,
     ) -> Result<Vec<KbEntry>, KbError> {
+        // One character more shows that the text goes on.
+        self.list_texts(base, after, limit, i32::try_from(EXCERPT + 1).unwrap_or(i32::MAX)).await
+    }
+
+    /// Returns documents of all bases with their whole texts.
+    pub(super) async fn list_whole(&self, after: (&str, &str), limit: u32) -> Result<Vec<KbEntry>, KbError> {
+        self.list_texts(None, after, limit, i32::MAX).await
+    }
+
+    async fn list_texts(
+        &self,
+        base: Option<&str>,
+        after: (&str, &str),
+        limit: u32,
+        characters: i32,
+    ) -> Result<Vec<KbEntry>, KbError> {
         let in_memory = |memory: &Memory| memory.list(base, after, limit as usize);
         let sqlite = include_str!("../../sql/list_knowledge_sqlite.sql");
         let postgres = include_str!("../../sql/list_knowledge_postgres.sql");
-        // One character more shows that the text goes on.
-        let characters = i32::try_from(EXCERPT + 1).unwrap_or(i32::MAX);
         let limit = i64::from(limit);
         fetch!(&self.database, in_memory, sqlite, postgres, read, [base, after.0, after.1, limit, characters])
     }
@@ -189,9 +228,35 @@ async fn write_to_sqlite(connection: &mut sqlx::SqliteConnection, document: &KbD
     let write = sqlx::query_as(include_str!("../../sql/write_knowledge_sqlite.sql")).bind(base).bind(key).bind(title);
     let write = write.bind(text).bind(as_json(tags)).bind(run.map(|run| run.to_string()));
     let (id, revision): (i64, i64) = write.bind(written_at.as_micros()).fetch_one(&mut *connection).await?;
-    let index = sqlx::query(include_str!("../../sql/index_knowledge_sqlite.sql")).bind(id);
-    index.bind(words.title.join(" ")).bind(words.text.join(" ")).execute(connection).await?;
+    index_in_sqlite(connection, id, &words).await?;
     Ok(revision)
+}
+
+#[cfg(feature = "sqlite")]
+async fn copy_to_sqlite(connection: &mut sqlx::SqliteConnection, entry: &KbEntry) -> Result<bool, sqlx::Error> {
+    let KbEntry { document: KbDocument { base, key, title, text, tags, run, written_at }, revision } = entry;
+    let copy = sqlx::query_scalar(include_str!("../../sql/copy_knowledge_sqlite.sql")).bind(base).bind(key);
+    let copy = copy.bind(title).bind(text).bind(as_json(tags)).bind(run.map(|run| run.to_string())).bind(revision);
+    let id: Option<i64> = copy.bind(written_at.as_micros()).fetch_optional(&mut *connection).await?;
+    let Some(id) = id else { return Ok(false) };
+    index_in_sqlite(connection, id, &Indexed::new(title, text)).await?;
+    Ok(true)
+}
+
+#[cfg(feature = "sqlite")]
+async fn index_in_sqlite(connection: &mut sqlx::SqliteConnection, id: i64, words: &Indexed) -> Result<(), sqlx::Error> {
+    let index = sqlx::query(include_str!("../../sql/index_knowledge_sqlite.sql")).bind(id);
+    index.bind(words.title.join(" ")).bind(words.text.join(" ")).execute(connection).await.map(drop)
+}
+
+#[cfg(feature = "postgres")]
+async fn copy_to_postgres(pool: &sqlx::PgPool, schema: &str, entry: &KbEntry) -> Result<bool, sqlx::Error> {
+    let KbEntry { document: KbDocument { base, key, title, text, tags, run, written_at }, revision } = entry;
+    let statement = in_schema(include_str!("../../sql/copy_knowledge_postgres.sql"), schema);
+    let copy = sqlx::query_scalar(statement).bind(base).bind(key).bind(title).bind(text).bind(as_json(tags));
+    let copy = copy.bind(run.map(|run| run.to_string())).bind(revision).bind(written_at.as_micros());
+    let revision: Option<i64> = copy.bind(Indexed::new(title, text).tsvector()).fetch_optional(pool).await?;
+    Ok(revision.is_some())
 }
 
 #[cfg(feature = "postgres")]

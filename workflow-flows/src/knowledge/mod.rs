@@ -6,6 +6,7 @@ mod memory;
 mod query;
 mod search;
 mod store;
+mod transfer;
 mod words;
 
 use async_trait::async_trait;
@@ -134,6 +135,14 @@ pub enum KbError {
         key: String,
         /// Why.
         reason: String,
+    },
+    /// The target of a copy has another document of this base and key.
+    #[error("the target has another document {key:?} of the base {base:?}; use an empty database")]
+    Taken {
+        /// The base.
+        base: String,
+        /// The key.
+        key: String,
     },
     /// The database failed.
     #[error("the database of the knowledge base: {0}")]

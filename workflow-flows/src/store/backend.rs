@@ -6,7 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use workflow_sdk::{Timestamp, sqlx};
 
 use super::{FlowStoreError, FlowVersion};
-use crate::database::{Database, MissingFile, OpenError, fetch};
+use crate::database::{Database, OpenError, fetch};
+
+pub(super) const TABLE: &str = "workflow_flows";
 
 const CREATE: &str = include_str!("../../sql/create_flows.sql");
 const INSERT: &str = include_str!("../../sql/insert_flow.sql");
@@ -53,17 +55,8 @@ fn read((name, number, version, digest, body, created_at, created_by): Row) -> R
 impl Backend {
     /// Creates the table.
     pub(super) async fn prepared(self) -> Result<Self, FlowStoreError> {
-        self.create("workflow_flows", &[CREATE], &[CREATE]).await?;
+        self.create(TABLE, &[CREATE], &[CREATE]).await?;
         Ok(self)
-    }
-
-    /// Opens a database that has the table of flows. Changes nothing.
-    pub(super) async fn find(url: &str) -> Result<Option<Self>, FlowStoreError> {
-        let found = match Self::open(url, MissingFile::Refuse).await {
-            Err(OpenError::Database(error)) if is_missing_file(&error) => return Ok(None),
-            opened => opened?,
-        };
-        Ok(found.has("workflow_flows").await?.then_some(found))
     }
 
     /// Returns whether the version was inserted. It was not if its number or its name is taken.
@@ -161,11 +154,6 @@ impl Backend {
         };
         fetch!(self, in_memory, LIST_VERSIONS, LIST_VERSIONS, read, [name])
     }
-}
-
-/// Returns `true` if SQLite could not open the file (`SQLITE_CANTOPEN`).
-fn is_missing_file(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "14")
 }
 
 fn lock(versions: &Mutex<Versions>) -> MutexGuard<'_, Versions> {

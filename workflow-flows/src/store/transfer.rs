@@ -1,6 +1,6 @@
 //! Copies the versions of flows to another database.
 
-use super::backend::Backend;
+use super::backend::{Backend, TABLE};
 use super::{FlowStore, FlowStoreError};
 use crate::database::MissingFile;
 
@@ -16,7 +16,7 @@ impl FlowStore {
     /// # Cancel safety
     /// If the future is dropped, some versions may be copied.
     pub async fn transfer(from: &str, to: &str) -> Result<usize, FlowStoreError> {
-        let Some(source) = Backend::find(from).await? else { return Ok(0) };
+        let Some(source) = Backend::find(from, TABLE).await? else { return Ok(0) };
         let rows = source.rows().await?;
         if rows.is_empty() {
             return Ok(0);

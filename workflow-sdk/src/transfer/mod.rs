@@ -5,6 +5,7 @@ mod error;
 mod fence;
 mod rows;
 
+use std::error::Error;
 use std::fmt;
 use std::future::IntoFuture;
 use std::time::{Duration, SystemTime};
@@ -30,8 +31,8 @@ const MOST_ROWS: u32 = 1000;
 /// fails, the same move goes on where it stopped. At its end it compares a checksum of each table,
 /// and opens the target; the source stays closed. [`Transfer::undo`] opens it again.
 ///
-/// The role of a PostgreSQL URL must own the tables. Versions of flows stand in a table of another
-/// crate; `workflow move` copies them, too.
+/// The role of a PostgreSQL URL must own the tables. [`Transfer::also`] copies further tables, as
+/// `workflow move` does with versions of flows, the knowledge base and the inbox.
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -70,7 +71,11 @@ pub struct Transfer {
     target: StoreOptions,
     most_rows: u32,
     progress: Box<dyn FnMut(&TransferProgress) + Send>,
+    also: Option<Also>,
 }
+
+/// A further copy.
+type Also = BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>>;
 
 /// How far a move has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +120,7 @@ impl Transfer {
             target: StoreOptions::default(),
             most_rows: MOST_ROWS,
             progress: Box::new(|_| {}),
+            also: None,
         }
     }
 
@@ -143,6 +149,17 @@ impl Transfer {
     /// Sets a function that is called after each chunk. It must return quickly. Default: none.
     pub fn progress(mut self, progress: impl FnMut(&TransferProgress) + Send + 'static) -> Self {
         self.progress = Box::new(progress);
+        self
+    }
+
+    /// Sets a further copy, for example of tables of your own. It runs when both databases are
+    /// closed and all rows are copied, before the target is opened. A move that goes on after it was
+    /// killed may run it again, so it has to be safe to repeat. Default: none.
+    pub fn also<E>(mut self, copy: impl Future<Output = Result<(), E>> + Send + 'static) -> Self
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.also = Some(Box::pin(async { copy.await.map_err(Into::into) }));
         self
     }
 
@@ -175,10 +192,10 @@ impl Transfer {
         if self.from == self.to && self.source.schema == self.target.schema {
             return Err(TransferError::SameDatabase { database: redact(&self.from) });
         }
-        let source = Place::open(&self.from, self.source).await?;
-        let moved = match Place::open(&self.to, self.target).await {
+        let source = Place::open(&self.from, self.source.clone()).await?;
+        let moved = match Place::open(&self.to, self.target.clone()).await {
             Ok(target) => {
-                let moved = transfer(&source, &target, self.most_rows, &mut *self.progress).await;
+                let moved = self.between(&source, &target).await;
                 target.store.close().await;
                 moved
             }
@@ -187,22 +204,20 @@ impl Transfer {
         source.store.close().await;
         moved
     }
-}
 
-async fn transfer(
-    source: &Place,
-    target: &Place,
-    most_rows: u32,
-    progress: &mut (dyn FnMut(&TransferProgress) + Send),
-) -> Result<TransferReport, TransferError> {
-    let cursor = fence::close(source, target).await?;
-    let (source, target) = (&*source.store, &*target.store);
-    let resumed = cursor.is_some();
-    rows::copy(source, target, cursor, most_rows, progress).await?;
-    let tables = checksum::compare(source, target).await?;
-    source.end_transfer(Timestamp::from(SystemTime::now())).await?;
-    target.open_fence().await?;
-    Ok(TransferReport { resumed, tables })
+    async fn between(&mut self, source: &Place, target: &Place) -> Result<TransferReport, TransferError> {
+        let cursor = fence::close(source, target).await?;
+        let (source, target) = (&*source.store, &*target.store);
+        let resumed = cursor.is_some();
+        rows::copy(source, target, cursor, self.most_rows, &mut *self.progress).await?;
+        if let Some(also) = self.also.take() {
+            also.await.map_err(TransferError::Also)?;
+        }
+        let tables = checksum::compare(source, target).await?;
+        source.end_transfer(Timestamp::from(SystemTime::now())).await?;
+        target.open_fence().await?;
+        Ok(TransferReport { resumed, tables })
+    }
 }
 
 async fn undo(source: &Place, even_if_moved: bool) -> Result<(), TransferError> {
