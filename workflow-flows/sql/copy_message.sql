@@ -1,6 +1,6 @@
 -- Called by: InboxStore::transfer.
--- Guarantees: the message is there as it was copied. A message of the key that differs stays, and no
--- row is changed.
+-- Guarantees: the message is there as it was copied. A message of the key that differs stays, and
+-- no row is changed.
 INSERT INTO workflow_inbox AS old (key, receiver, actor, title, text, data, sent_at, read_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (key) DO UPDATE

@@ -7,10 +7,10 @@ use super::{KbError, KbStore};
 const DOCUMENTS: u32 = 32;
 
 impl KbStore {
-    /// Copies all documents from the database at `from` to the one at `to`, with their revisions and
-    /// times. Creates the tables there if there is a document. Does nothing if the first database
-    /// has no knowledge base or is no file. Returns the number of documents in the first database.
-    /// Copying them again is safe.
+    /// Copies all documents from the database at `from` to the one at `to`, with their revisions
+    /// and times. Creates the tables there if there is a document. Does nothing if the first
+    /// database has no knowledge base or is no file. Returns the number of documents in the first
+    /// database. Copying them again is safe.
     ///
     /// # Errors
     /// [`KbError::Taken`] if the second database has another document of the base and key of one of

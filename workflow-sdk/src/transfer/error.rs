@@ -12,7 +12,7 @@ pub enum TransferError {
     /// A database failed. The move goes on where it stopped if it is ordered again.
     #[error("the move stopped; order it again to go on")]
     Database(#[from] DatabaseError),
-    /// The copy that [`Transfer::also`](crate::Transfer::also) adds failed. The move goes on if it is
+    /// The copy of [`Transfer::also`](crate::Transfer::also) failed. The move goes on if it is
     /// ordered again. Both databases stay closed until then.
     #[error("a further copy failed: {0}; order the move again to go on")]
     Also(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -153,8 +153,8 @@ impl Transfer {
     }
 
     /// Sets a further copy, for example of tables of your own. It runs when both databases are
-    /// closed and all rows are copied, before the target is opened. A move that goes on after it was
-    /// killed may run it again, so it has to be safe to repeat. Default: none.
+    /// closed and all rows are copied, before the target is opened. A move that goes on after it
+    /// was killed may run it again, so it has to be safe to repeat. Default: none.
     pub fn also<E>(mut self, copy: impl Future<Output = Result<(), E>> + Send + 'static) -> Self
     where
         E: Into<Box<dyn Error + Send + Sync>>,
