@@ -98,7 +98,7 @@ pub async fn a_run_is_claimed_by_its_new_priority(fixture: Fixture) {
     assert_eq!(order, [last, second, first]);
 }
 
-/// What has begun goes first. No order makes it wait behind runs that have not begun.
+/// A run that has begun goes first. No order makes it wait behind runs that have not.
 pub async fn a_run_that_has_begun_gets_no_priority(fixture: Fixture) {
     let parent = fixture.held().await;
     assert_eq!(place(&fixture, priority(parent.run_id, Priority::Low)).await, PlaceOutcome::Begun);

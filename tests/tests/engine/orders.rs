@@ -187,7 +187,7 @@ pub async fn orders_change_where_a_run_waits(db: Live) {
     assert_eq!(rows(&db).await.len(), 2, "what was so before leaves no row");
 
     let probe = Probe::new();
-    let working = LocalWorker::start(db.worker(probe.clone()).queue("slow").register(obey));
+    let working = LocalWorker::start(db.worker(probe.clone()).queues(["slow"]).register(obey));
     probe.noted("held").await;
     assert_eq!(refused(&db, to("fast")).await, OperateErrorCode::Conflict);
     assert_eq!(done(&db, urgent.clone()).await, OrderOutcome::HasBegun);
@@ -196,7 +196,7 @@ pub async fn orders_change_where_a_run_waits(db: Live) {
     is(&db, run, RunStatus::Parked).await;
     assert_eq!(done(&db, to("fast")).await, OrderOutcome::Changed);
     assert_eq!(done(&db, Action::ResumeRun { run }).await, OrderOutcome::Resumed);
-    let fast = LocalWorker::start(db.worker(probe.clone()).queue("fast").register(obey));
+    let fast = LocalWorker::start(db.worker(probe.clone()).queues(["fast"]).register(obey));
     is(&db, run, RunStatus::Succeeded).await;
     assert_eq!(probe.times("held"), 1, "the finished step is not run again");
     assert_eq!(done(&db, to("slow")).await, OrderOutcome::AlreadyEnded { status: RunStatus::Succeeded });

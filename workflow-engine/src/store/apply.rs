@@ -41,10 +41,10 @@ use super::{AttemptWrite, CrashesWrite, ForkWrite, Outcome, PauseOutcome, Resume
 ///
 /// Order within the batch: bulk operations, queues, limits, schedules, starts, forks, step attempts
 /// with their effects, crashes, signals, emissions, ends, parks, continues, retries, revivals,
-/// pauses, resumes, changes of places, releases of unknown claims, starts with a single key, cancels, terminations,
-/// expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run id. A
-/// [`Write::Audited`] has the place of the write in it, and each write of a chunk of a bulk
-/// operation has its own.
+/// pauses, resumes, changes of places, releases of unknown claims, starts with a single key,
+/// cancels, terminations, expiries, deletions, calls of seats, claims, audit rows, statistics; rows
+/// sorted by run id. A [`Write::Audited`] has the place of the write in it, and each write of a
+/// chunk of a bulk operation has its own.
 ///
 /// # Errors
 /// The first error of the target, or [`MissingOutcome`] if the target left a write without an

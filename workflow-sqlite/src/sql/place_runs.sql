@@ -1,5 +1,5 @@
--- Called by: placement.rs, with runs that no worker holds, and whose new lanes have rows: id, queue,
--- workflow, version, gate, rank.
+-- Called by: placement.rs, with runs that no worker holds, and whose new lanes have rows: id,
+-- queue, workflow, version, gate, rank.
 -- Guarantees: each run waits in this lane with this rank, and is due when it was. The time is set
 -- because a trigger looks for it: claims then look at the new gate.
 UPDATE workflow_runs
