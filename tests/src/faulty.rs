@@ -15,9 +15,9 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     AttemptWrite, AuditList, BulkStore, ChangeStore, CommitOrder, DueSchedules, EmittedItem, EndedRun,
     ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
-    ListedGate, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow,
-    StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace,
-    WithinError, WorkerRecord, Write,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
+    SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -397,6 +397,10 @@ impl Store for FaultyStore {
 
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
         self.inner.held_runs(at_most).await
+    }
+
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+        self.inner.listed_seats(list).await
     }
 
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {

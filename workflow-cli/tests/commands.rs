@@ -304,6 +304,9 @@ fn change_the_rest(shell: &Shell) {
     shell.check(&["queues", "gates", "mail"], 0, "", "no gate");
     shell.check(&["limits", "set", "llm", "--concurrency", "3"], 0, "changed", "");
     shell.check(&["limits", "list"], 0, "3 at once per key (set)", "");
+    shell.check(&["limits", "seats", "llm"], 0, "", "no step holds a seat");
+    shell.check(&["limits", "seats", "lm"], 4, "", "did you mean");
+    shell.check(&["limits", "seats", "llm", "--cursor", "x"], 2, "", "cursor");
     shell.check(&["limits", "clear", "llm"], 0, "changed", "");
     shell.check(&["schedules", "list"], 0, "", "there is no schedule");
     shell.check(&["schedules", "pause", "nightly", "--reason", "x"], 4, "", "nightly");

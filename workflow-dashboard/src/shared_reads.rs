@@ -184,6 +184,10 @@ impl Operate for SharedReads {
         self.read("limits", (), |operate, ()| async move { operate.limits().await }).await
     }
 
+    async fn seats(&self, list: ListSeats) -> Result<SeatPage, OperateError> {
+        self.read("seats", list, |operate, list| async move { operate.seats(list).await }).await
+    }
+
     async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {
         self.read("workers", (), |operate, ()| async move { operate.workers().await }).await
     }

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use workflow_sdk::operate::{
     ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, ChangePage, Counts, Done, EmittedPage,
     FailurePage, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit, ListBulks, ListChanges, ListEmitted,
-    ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListStats, ListTimeline, Operate, OperateBulk,
-    OperateChanges, OperateError, OperateRuns, OperateStatistics, Order, PayloadOf, Query, QueueView, RunDetail, RunId,
-    RunPage, RunSummary, SchedulePage, ScheduleView, StatsPage, StoredPayload, Timeline, WorkerView, WorkflowView,
+    ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListStats, ListTimeline, Operate,
+    OperateBulk, OperateChanges, OperateError, OperateRuns, OperateStatistics, Order, PayloadOf, Query, QueueView,
+    RunDetail, RunId, RunPage, RunSummary, SchedulePage, ScheduleView, SeatPage, StatsPage, StoredPayload, Timeline,
+    WorkerView, WorkflowView,
 };
 
 use crate::{Access, Redact};
@@ -130,6 +131,10 @@ impl Operate for Redacted {
 
     async fn limits(&self) -> Result<Vec<LimitView>, OperateError> {
         self.operate.limits().await
+    }
+
+    async fn seats(&self, list: ListSeats) -> Result<SeatPage, OperateError> {
+        self.operate.seats(list).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {

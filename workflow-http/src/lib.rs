@@ -161,6 +161,7 @@ fn assemble(operate: impl Operate + 'static, access: Arc<Access>, further: Furth
         .route("/queues", get(reads::queues))
         .route("/queues/{queue}/gates", get(reads::gates))
         .route("/limits", get(reads::limits))
+        .route("/limits/{limit}/seats", get(reads::seats))
         .route("/workers", get(reads::workers))
         .route("/workflows", get(reads::workflows))
         .route("/schedules", get(reads::schedules))

@@ -5,8 +5,9 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use workflow_sdk::operate::{
     self, ApprovalPage, AuditPage, Counts, Cursor, Direction, GatePage, HistoryPage, LimitView, ListApprovals,
-    ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListTimeline, PayloadOf, QueueView, RunDetail, RunPage,
-    RunSummary, SchedulePage, ScheduleView, StoredPayload, Timeline, WorkerView, WorkflowView,
+    ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListTimeline, PayloadOf, QueueView,
+    RunDetail, RunPage, RunSummary, SchedulePage, ScheduleView, SeatPage, StoredPayload, Timeline, WorkerView,
+    WorkflowView,
 };
 use workflow_sdk::{Explanation, RunId, StoredError};
 
@@ -200,6 +201,27 @@ pub(crate) async fn gates(
 
 pub(crate) async fn limits(State(shared): State<Shared>) -> Answer<Vec<LimitView>> {
     Ok(Json(shared.operate.limits().await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SeatsPage {
+    key: Option<String>,
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(crate) async fn seats(
+    State(shared): State<Shared>,
+    Path(limit): Path<String>,
+    Query(page): Query<SeatsPage>,
+) -> Answer<SeatPage> {
+    let mut list = ListSeats::new(limit);
+    (list.key, list.cursor) = (page.key, page.cursor.map(Cursor::new));
+    if let Some(limit) = page.limit {
+        list = list.limit(limit);
+    }
+    Ok(Json(shared.operate.seats(list).await?))
 }
 
 pub(crate) async fn workers(State(shared): State<Shared>) -> Answer<Vec<WorkerView>> {

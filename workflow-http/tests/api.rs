@@ -111,11 +111,23 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         assert!(health.status == 200 && health.head.contains("cache-control: no-store"), "{}", health.head);
         assert_eq!(server.get("/readyz").status, 200);
         check_bulk(&server);
+        check_seats(&server);
         check_refusals(&server, &run);
     })
     .await;
     working.stop().await;
     live.sweep().await;
+}
+
+fn check_seats(server: &Server) {
+    let rule = json!({ "action": "set_limit", "limit": "llm", "rule": { "concurrency": 2 } });
+    assert_eq!(server.post("/api/v1/orders", &rule).json()["outcome"], "changed");
+    let page = server.get("/api/v1/limits/llm/seats?key=acct-42&limit=5");
+    assert_eq!((page.status, page.json()), (200, json!({ "items": [] })));
+    server.get("/api/v1/limits/lm/seats").refuses(404, "not_found");
+    server.get("/api/v1/limits/llm/seats?limit=501").refuses(400, "bad_limit");
+    server.get("/api/v1/limits/llm/seats?cursor=x").refuses(400, "bad_cursor");
+    server.get("/api/v1/limits/llm/seats?keys=x").refuses(400, "bad_input");
 }
 
 fn check_bulk(server: &Server) {

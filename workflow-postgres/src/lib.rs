@@ -27,9 +27,9 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
-    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates,
-    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome,
+    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -304,6 +304,10 @@ impl Store for PostgresStore {
 
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
         read_call!(self, "count the runs of workers", connection => count::held_runs(connection, &self.sql, at_most))
+    }
+
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+        read_call!(self, "list seats", connection => seat::listed(connection, &self.sql, list))
     }
 
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {

@@ -92,6 +92,12 @@ async fn a_look_at_a_line_reads_the_seats_that_are_taken_and_the_first_that_wait
         let plan = lines(rows)?;
         assert!(!plan.contains("Seq Scan") && touched(&plan) < 300, "{plan}");
 
+        for list in [&fixture.store.sql.list_held_seats, &fixture.store.sql.list_waiting_seats] {
+            let query = sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {}", list.text())));
+            let query = query.bind("llm").bind("long").bind(i64::MIN).bind(10_i64);
+            let plan = lines(query.fetch_all(&mut *connection).await?)?;
+            assert!(!plan.contains("Seq Scan") && touched(&plan) < 100, "{plan}");
+        }
         let text = fixture.store.sql.find_waiting_lines.text();
         let query = sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {text}"))).bind("").bind("").bind(100_i64);
         let plan = lines(query.fetch_all(&mut *connection).await?)?;

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use workflow_engine::faults::planted;
 use workflow_engine::model::{Clock, RunId, SeatLine, SeatWait, Timestamp};
-use workflow_engine::store::{AskedSeat, CALL_PATIENCE, SeatRow};
+use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ListedSeat, SeatList, SeatRow};
 
 use super::error::Failure;
 use super::fence::ids;
@@ -126,4 +126,31 @@ pub(super) async fn waits_of(connection: &mut PgConnection, sql: &Sql, run: RunI
         Ok(SeatWait { step_key, line: line(found)?, asked_at })
     };
     rows.iter().map(wait).collect()
+}
+
+/// See [`Store::listed_seats`](workflow_engine::store::Store::listed_seats).
+pub(super) async fn listed(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    list: SeatList<'_>,
+) -> Result<Vec<ListedSeat>, Failure> {
+    let SeatList { limit, waiting, after: (key, asked_at), at_most } = list;
+    let statement = if waiting { &sql.list_waiting_seats } else { &sql.list_held_seats };
+    let query = statement.query().bind(limit.to_owned()).bind(key.to_owned()).bind(asked_at.as_micros());
+    query.bind(i64::from(at_most)).fetch_all(connection).await?.iter().map(listed_seat).collect()
+}
+
+fn listed_seat(found: &PgRow) -> Result<ListedSeat, Failure> {
+    Ok(ListedSeat {
+        run_id: row::run_id(found)?,
+        workflow: found.try_get("workflow_name")?,
+        run_status: row::run_status(found.try_get("status")?)?,
+        run_epoch: found.try_get("run_epoch")?,
+        step_key: found.try_get("step_key")?,
+        key: found.try_get("key")?,
+        asked_at: row::time(found, "asked_at")?,
+        called_at: row::time_if_any(found, "called_at")?,
+        asks_at: row::time_if_any(found, "asks_at")?,
+        epoch: found.try_get("epoch")?,
+    })
 }

@@ -279,7 +279,7 @@ statements! {
     list_approvals,
     add_ended, add_failures, find_ended, list_failures, list_statistics, put_statistics, take_statistics,
     trim_failures, try_lock_statistics,
-    list_audits, list_audits_of_target, list_gates, list_lanes,
+    list_audits, list_audits_of_target, list_gates, list_held_seats, list_lanes, list_waiting_seats,
     list_schedules,
     lock_bounds,
     lock_event,

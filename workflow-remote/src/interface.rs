@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::json;
 use workflow_sdk::operate::{
     ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, Counts, Done, FailurePage, GatePage, LimitView,
-    ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListSchedules, ListStats, Operate, OperateBulk,
-    OperateError, OperateStatistics, Order, Query, QueueView, SchedulePage, ScheduleView, StatsPage, WorkerView,
-    WorkflowView,
+    ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListSchedules, ListSeats, ListStats, Operate,
+    OperateBulk, OperateError, OperateStatistics, Order, Query, QueueView, SchedulePage, ScheduleView, SeatPage,
+    StatsPage, WorkerView, WorkflowView,
 };
 
 use crate::Remote;
@@ -69,6 +69,12 @@ impl Operate for Remote {
 
     async fn limits(&self) -> Result<Vec<LimitView>, OperateError> {
         self.get(Target::new(["limits"])).await
+    }
+
+    async fn seats(&self, list: ListSeats) -> Result<SeatPage, OperateError> {
+        let target = Target::new(["limits", &list.limit_name, "seats"]).with("key", list.key.as_deref());
+        let target = target.with("limit", Some(list.limit)).with("cursor", text(list.cursor.as_ref()));
+        self.get(target).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {

@@ -10,8 +10,8 @@ use workflow_http::{Access, Actor, router};
 use workflow_remote::Remote;
 use workflow_sdk::operate::{
     Action, Change, Cursor, ForkRun, ListApprovals, ListAudit, ListChanges, ListEmitted, ListGates, ListHistory,
-    ListRuns, ListSchedules, ListTimeline, Operate, OperateError, OperateErrorCode, Order, OrderOutcome, Payload,
-    PayloadOf, RunId, StartRun,
+    ListRuns, ListSchedules, ListSeats, ListTimeline, Operate, OperateError, OperateErrorCode, Order, OrderOutcome,
+    Payload, PayloadOf, RunId, StartRun,
 };
 use workflow_sdk::prelude::*;
 use workflow_tests::{Database, Live, LocalWorker};
@@ -93,6 +93,8 @@ async fn operates(operate: &dyn Operate, database: &dyn Operate) {
     let gates = ListGates::new("default");
     assert_eq!(operate.gates(gates.clone()).await.unwrap(), database.gates(gates).await.unwrap());
     assert_eq!(operate.limits().await.unwrap(), database.limits().await.unwrap());
+    let seats = ListSeats::new("no such/limit").key("a&b").limit(3);
+    assert_eq!(operate.seats(seats.clone()).await.unwrap_err(), database.seats(seats).await.unwrap_err());
     assert_eq!(operate.counts().await.unwrap().failed, database.counts().await.unwrap().failed);
     assert_eq!(operate.queues().await.unwrap()[0].name, "default");
     assert!(operate.workers().await.unwrap()[0].live);

@@ -12,9 +12,9 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
-    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue, Outcome,
-    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepTransaction, Store, StoreOptions,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue,
+    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction, Store,
+    StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -269,6 +269,10 @@ impl Store for SqliteStore {
 
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
         within_deadline("count the runs of workers", count::held_runs(&self.database, at_most)).await
+    }
+
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+        within_deadline("list seats", seat::listed(&self.database, list)).await
     }
 
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {

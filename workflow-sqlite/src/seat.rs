@@ -4,7 +4,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{RunId, SeatLine, SeatWait, Timestamp};
-use workflow_engine::store::{AskedSeat, CALL_PATIENCE, DatabaseError, SeatRow};
+use workflow_engine::store::{AskedSeat, CALL_PATIENCE, DatabaseError, ListedSeat, SeatList, SeatRow};
 
 use super::database::Database;
 use super::error::During;
@@ -114,4 +114,29 @@ pub(super) async fn waits_of(database: &Database, run: RunId) -> Result<Vec<Seat
         Ok(SeatWait { step_key, line: line(found)?, asked_at })
     };
     rows.iter().map(wait).collect()
+}
+
+/// See [`Store::listed_seats`](workflow_engine::store::Store::listed_seats).
+pub(super) async fn listed(database: &Database, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+    let SeatList { limit, waiting, after: (key, asked_at), at_most } = list;
+    let statement = if waiting { sql::LIST_WAITING_SEATS } else { sql::LIST_HELD_SEATS };
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(statement).bind(limit.to_owned()).bind(key.to_owned()).bind(asked_at.as_micros());
+    let rows = query.bind(at_most).fetch_all(reader.connection()?).await.during("list seats")?;
+    rows.iter().map(listed_seat).collect()
+}
+
+fn listed_seat(found: &SqliteRow) -> Result<ListedSeat, DatabaseError> {
+    Ok(ListedSeat {
+        run_id: row::id(found, "id")?,
+        workflow: row::get(found, "workflow_name")?,
+        run_status: row::status(found)?,
+        run_epoch: row::get(found, "run_epoch")?,
+        step_key: row::get(found, "step_key")?,
+        key: row::get(found, "key")?,
+        asked_at: row::time(found, "asked_at")?,
+        called_at: row::maybe_time(found, "called_at")?,
+        asks_at: row::maybe_time(found, "asks_at")?,
+        epoch: row::get(found, "epoch")?,
+    })
 }

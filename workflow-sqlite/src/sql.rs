@@ -222,6 +222,8 @@ statements! {
     COUNT_RUNS = "count_runs.sql";
     COUNT_SEATS = "count_seats.sql";
     LIST_SCHEDULES = "list_schedules.sql";
+    LIST_HELD_SEATS = "list_held_seats.sql";
+    LIST_WAITING_SEATS = "list_waiting_seats.sql";
     LIST_WORKERS = "list_workers.sql";
     MARK_CALLED = "mark_called.sql";
     MARK_FORK = "mark_fork.sql";

@@ -12,9 +12,10 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
-    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
-    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StatisticsScan, StatisticsStore,
-    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener,
+    NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StatisticsScan,
+    StatisticsStore, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError,
+    WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -189,6 +190,10 @@ impl Store for CrashStore {
 
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
         self.inner.held_runs(at_most).await
+    }
+
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+        self.inner.listed_seats(list).await
     }
 
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {

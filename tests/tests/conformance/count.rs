@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use workflow_engine::model::{Lane, LimitChange, LimitRule, NewRun, QueueChange, SeatLine};
-use workflow_engine::store::{ClaimRequest, GateList, HeldRuns, QueueWrite, RunCounts, SeatCounts, Write};
+use workflow_engine::model::{Claim, Lane, LimitChange, LimitRule, NewRun, QueueChange, SeatLine};
+use workflow_engine::store::{
+    ClaimRequest, GateList, HeldRuns, ListedSeat, QueueWrite, RunCounts, SeatCounts, SeatList, Write,
+};
 use workflow_sdk::{Run, RunStatus, Timestamp};
 use workflow_tests::builders::{claim_request, lane_of, new_run, park, start};
 use workflow_tests::outcome::{applied, created};
@@ -126,6 +128,43 @@ pub async fn gates_are_listed_in_pages_with_their_runs(fixture: Fixture) {
     assert_eq!(list(Some("b"), 2, MANY).await, all[2..]);
     assert_eq!(list(Some("c"), 2, MANY).await, []);
     assert!(list(None, 1, 1).await[0].3 <= 1);
+}
+
+async fn listed(fixture: &Fixture, waiting: bool, after: (&str, Timestamp), at_most: u32) -> Vec<ListedSeat> {
+    fixture.store.listed_seats(SeatList { limit: "llm", waiting, after, at_most }).await.unwrap()
+}
+
+pub async fn seats_are_listed_by_key_and_time(fixture: Fixture) {
+    let one = LimitRule::none().concurrency(1);
+    applied(&fixture.write(limit::change("llm", LimitChange::Declare(one))).await);
+    applied(&fixture.write(limit::change("other", LimitChange::Declare(one))).await);
+    let mut claims = Vec::new();
+    for (name, key) in [("llm", "b"), ("llm", "a"), ("llm", "b"), ("llm", "a"), ("other", "a"), ("llm", "b")] {
+        let claim = fixture.held().await;
+        fixture.write(limit::ask_in(SeatLine { limit: name.into(), key: key.into() }, claim)).await;
+        claims.push(claim);
+    }
+    let first = ("", Timestamp::from_micros(i64::MIN));
+    let ids = |seats: &[ListedSeat]| seats.iter().map(|seat| (seat.key.clone(), seat.run_id)).collect::<Vec<_>>();
+    let expected = |claims: [(&str, Claim); 2]| claims.map(|(key, claim)| (key.to_owned(), claim.run_id)).to_vec();
+    let held = listed(&fixture, false, first, 10).await;
+    assert_eq!(ids(&held), expected([("a", claims[1]), ("b", claims[0])]));
+    assert!(held.iter().all(|seat| seat.epoch == Some(1) && seat.run_epoch == 1 && seat.workflow == "checkout"));
+    let waiting = listed(&fixture, true, first, 10).await;
+    let (next, rest) = waiting.split_at(1);
+    assert_eq!(ids(next), [("a".to_owned(), claims[3].run_id)]);
+    assert_eq!(ids(rest), expected([("b", claims[2]), ("b", claims[5])]));
+    assert!(waiting.iter().all(|seat| seat.epoch.is_none() && seat.called_at.is_none()));
+    for (place, seat) in waiting.iter().enumerate() {
+        let next = listed(&fixture, true, (&seat.key, seat.asked_at), 1).await;
+        assert_eq!(next, waiting[place + 1..].iter().take(1).cloned().collect::<Vec<_>>());
+    }
+    assert_eq!(listed(&fixture, true, first, 2).await, waiting[..2]);
+    outcome::applied(&fixture.write(park(claims[0], Timestamp::FAR_FUTURE)).await);
+    let left = listed(&fixture, false, first, 10).await;
+    assert_eq!((left.len(), left[1].run_status), (2, RunStatus::Parked), "the row shows that the seat is void");
+    let none = SeatList { limit: "none", waiting: false, after: first, at_most: 5 };
+    assert_eq!(fixture.store.listed_seats(none).await.unwrap(), []);
 }
 
 pub async fn seats_are_counted_per_limit(fixture: Fixture) {

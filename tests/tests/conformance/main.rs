@@ -346,6 +346,7 @@ workflow_tests::cases! {
         running_runs_are_counted_by_their_workers,
         gates_are_listed_in_pages_with_their_runs,
         seats_are_counted_per_limit,
+        seats_are_listed_by_key_and_time,
     }
     read {
         unknown_ids_are_not_found,

@@ -205,6 +205,7 @@ workflow_tests::cases! {
         a_timeline_shows_attempts_and_waits,
         a_timeline_shows_a_crash,
         counts_and_queues_are_read,
+        the_seats_of_a_limit_are_read_page_by_page,
         workers_workflows_and_limits_are_read,
         schedules_and_approvals_are_read,
         encoded_payloads_are_shown_to_a_client_with_the_key,

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use workflow_sdk::operate::{
-    BarState, HistoryItem, ListApprovals, ListGates, ListHistory, ListSchedules, ListTimeline, MarkKind,
-    OperateErrorCode, PayloadOf, RunDetail, SHOWN_BYTES, SpanState, TimelineRow,
+    BarState, HistoryItem, ListApprovals, ListGates, ListHistory, ListSchedules, ListSeats, ListTimeline, MarkKind,
+    OperateErrorCode, PayloadOf, RunDetail, SHOWN_BYTES, SeatState, SpanState, TimelineRow,
 };
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
@@ -46,6 +46,13 @@ async fn slow(ctx: &Ctx<Probe>) -> Result<()> {
 #[workflow]
 async fn ask(ctx: &Ctx<Probe>) -> Result<bool> {
     ok(ctx.approval("ship").to("finance").await?.is_some())
+}
+
+/// Holds a seat until it may pass.
+#[workflow]
+async fn seated(ctx: &Ctx<Probe>, key: String) -> Result<()> {
+    let body = async || ok(ctx.state().pass("seats").await);
+    ctx.step("ask", body).limit("llm", &key).await
 }
 
 /// Answers are plain data: their JSON reads back as the same.
@@ -274,6 +281,66 @@ pub async fn counts_and_queues_are_read(db: Live) {
     assert_eq!((unknown.code, unknown.help.as_str()), (OperateErrorCode::NotFound, r#"did you mean "mail"?"#));
     let other = ListGates::new("default").cursor(first.next.unwrap());
     assert_eq!(db.client.operate().gates(other).await.unwrap_err().code, OperateErrorCode::BadCursor);
+}
+
+pub async fn the_seats_of_a_limit_are_read_page_by_page(db: Live) {
+    let operate = db.client.operate();
+    db.client.limit("llm").set(LimitRule::none().concurrency(1)).await.unwrap();
+    db.client.limit("none").set(LimitRule::none().concurrency(1)).await.unwrap();
+    let probe = Probe::new();
+    let working = LocalWorker::start(db.worker(probe.clone()).register(seated));
+    let mut runs = Vec::new();
+    for key in ["a", "a", "b", "a"] {
+        runs.push(db.client.start(seated, key.into()).await.unwrap());
+        until("the step has asked", async || {
+            (operate.seats(ListSeats::new("llm")).await.unwrap().items.len() == runs.len()).then_some(())
+        })
+        .await;
+    }
+    let all = operate.seats(ListSeats::new("llm")).await.unwrap();
+    reads_back(&all);
+    let found: Vec<_> = all.items.iter().map(|seat| (seat.key.as_str(), seat.run, seat.state)).collect();
+    let (held, waiting) = (SeatState::Held, SeatState::Waiting);
+    let expected = [
+        ("a", runs[0].id(), held),
+        ("b", runs[2].id(), held),
+        ("a", runs[1].id(), waiting),
+        ("a", runs[3].id(), waiting),
+    ];
+    assert_eq!(found, expected);
+    assert!(all.items.iter().all(|seat| (seat.workflow.as_str(), seat.step.as_str()) == ("seated", "ask")));
+
+    for limit in 1..4 {
+        let (mut list, mut items) = (ListSeats::new("llm").limit(limit), Vec::new());
+        loop {
+            let page = operate.seats(list.clone()).await.unwrap();
+            assert!(!page.items.is_empty() && page.items.len() <= limit as usize);
+            items.extend(page.items);
+            let Some(next) = page.next else { break };
+            list = list.cursor(next);
+        }
+        assert_eq!(items, all.items, "pages of {limit}");
+    }
+    let of_b = operate.seats(ListSeats::new("llm").key("b")).await.unwrap();
+    assert_eq!((of_b.items.as_slice(), of_b.next), (&all.items[1..2], None));
+    let first_of_a = operate.seats(ListSeats::new("llm").key("a").limit(2)).await.unwrap();
+    let rest = ListSeats::new("llm").key("a").cursor(first_of_a.next.unwrap());
+    assert_eq!(operate.seats(rest.clone()).await.unwrap().items, all.items[3..]);
+    assert_eq!(operate.seats(ListSeats::new("none")).await.unwrap().items, []);
+
+    let refused = async |list| operate.seats(list).await.unwrap_err();
+    let unknown = refused(ListSeats::new("lm")).await;
+    assert_eq!((unknown.code, unknown.help.as_str()), (OperateErrorCode::NotFound, "did you mean \"llm\"?"));
+    assert_eq!(refused(rest.key("b")).await.code, OperateErrorCode::BadCursor);
+    for limit in [0, ListSeats::MAX_LIMIT + 1] {
+        assert_eq!(refused(ListSeats::new("llm").limit(limit)).await.code, OperateErrorCode::BadLimit);
+    }
+    probe.open("seats");
+    for run in &runs {
+        run.result().await.unwrap();
+    }
+    assert_eq!(operate.seats(ListSeats::new("llm")).await.unwrap().items, []);
+    working.stop().await;
 }
 
 pub async fn workers_workflows_and_limits_are_read(db: Live) {

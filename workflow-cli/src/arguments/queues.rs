@@ -81,6 +81,20 @@ pub(crate) struct SetLimits {
 pub(crate) enum LimitsVerb {
     /// List limits with the seats that are taken and the steps that wait
     List,
+    /// List the steps that hold a seat of a limit, and those that wait for one
+    Seats {
+        /// The limit
+        limit: String,
+        /// Only seats of this key
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+        /// The largest number of seats
+        #[arg(long = "limit", default_value_t = 50, value_name = "NUMBER")]
+        at_most: u32,
+        /// Where to go on: the cursor that the page before ended with
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
+    },
     /// Set a rule in place of the one that the code declares
     Set {
         /// The limit

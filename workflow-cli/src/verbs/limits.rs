@@ -1,18 +1,26 @@
 use comfy_table::Cell;
 use workflow_sdk::LimitRule;
-use workflow_sdk::operate::{Action, LimitView, Operate};
+use workflow_sdk::operate::{Action, LimitView, ListSeats, Operate, SeatPage, SeatState};
 
 use crate::arguments::LimitsVerb;
+use crate::clock::Clock;
 use crate::output::{Output, Rows, number};
 use crate::{Exit, Failure};
 
 use super::counts::shown;
 use super::order::perform;
 use super::rate;
+use super::run_list::{cursor_of, text_of};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: LimitsVerb) -> Result<Exit, Failure> {
     match verb {
         LimitsVerb::List => list(operate, output).await,
+        LimitsVerb::Seats { limit, key, at_most, cursor } => {
+            let mut list = ListSeats::new(limit).limit(at_most);
+            list.key = key;
+            list.cursor = cursor.as_deref().map(cursor_of).transpose()?;
+            seats(operate, output, list).await
+        }
         LimitsVerb::Clear { limit, author } => perform(operate, output, Action::ClearLimit { limit }, &author).await,
         LimitsVerb::Set { limit, concurrency, rate, author } => {
             let mut rule = LimitRule::none();
@@ -46,6 +54,35 @@ async fn list(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
         output.note("there is no limit for steps");
     }
     Ok(Exit::Ok)
+}
+
+async fn seats(operate: &dyn Operate, output: &Output, list: ListSeats) -> Result<Exit, Failure> {
+    let page = operate.seats(list).await?;
+    output.list(&page, &page.items, |seat| seat.run.to_string(), |clock| seat_rows(clock, &page))?;
+    if output.is_for_people() {
+        if page.items.is_empty() {
+            output.note("no step holds a seat, and none waits for one");
+        } else if let Some(next) = &page.next {
+            output.note(format!("later seats: --cursor {}", text_of(next)));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn seat_rows(clock: &Clock, page: &SeatPage) -> Rows {
+    let mut rows = Rows::new(&["STATE", "KEY", "RUN", "WORKFLOW", "STEP", "ASKED"]);
+    for seat in &page.items {
+        let state = match seat.state {
+            SeatState::Held => "held",
+            SeatState::Called => "called",
+            SeatState::Waiting => "waiting",
+            _ => "void",
+        };
+        let asked = clock.relative(seat.asked_at);
+        let texts = [state, &seat.key, &seat.run.to_string(), &seat.workflow, &seat.step, &asked].map(Cell::new);
+        rows.push(texts.to_vec());
+    }
+    rows
 }
 
 /// Returns the rule that holds, and whether it was set by an operator.

@@ -24,9 +24,9 @@ use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem,
     EndedRun, ForeignTransaction, ForkWrite, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession,
-    ListedAudits, ListedGate, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
-    SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord,
-    Write,
+    ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns,
+    SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace,
+    WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -299,6 +299,10 @@ impl Store for CodedStore {
 
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
         self.inner.held_runs(at_most).await
+    }
+
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+        self.inner.listed_seats(list).await
     }
 
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {

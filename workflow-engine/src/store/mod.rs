@@ -105,7 +105,7 @@ pub use placement::{PlaceChange, PlaceTarget, PlaceWrite, PlacedRun, Placement};
 pub use redact::redact;
 pub use releases::Releases;
 pub use room::{Bounds, WaitingPlace};
-pub use run_count::{GateList, HeldRuns, ListedGate, RunCounts, SeatCounts};
+pub use run_count::{GateList, HeldRuns, ListedGate, ListedSeat, RunCounts, SeatCounts, SeatList};
 pub use run_list::{ListedRuns, RunList, list_filtered, list_runs};
 pub use run_scan::{Direction, RunScan, SCAN_BUDGET, ScanSource, ScannedRuns, first_id_after};
 pub use schedule_write::{DueSchedules, ScheduleWrite};
@@ -375,10 +375,11 @@ pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send +
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError>;
 
-    /// Counts the seats of a limit over all its lines, each to at most this number.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
+    /// Returns seats of a limit by key and time of asking. Fails as [`Store::run`] does.
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError>;
+
+    /// Counts the seats of a limit over all its lines, each to at most this number. Fails as
+    /// [`Store::run`] does.
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError>;
 
     /// Returns the limits for steps that were declared or set, in the order of their names.

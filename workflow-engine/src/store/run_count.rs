@@ -1,7 +1,7 @@
 //! Counts of what has not ended or has failed, and of what workers and steps hold. Each reads a
 //! bounded number of rows.
 
-use crate::model::{Timestamp, WorkerId};
+use crate::model::{RunId, RunStatus, Timestamp, WorkerId};
 
 /// How many runs are in which state, as far as the counted rows say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,45 @@ pub struct SeatCounts {
     pub held: u32,
     /// The steps that wait.
     pub waiting: u32,
+}
+
+/// Which seats of a limit to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeatList<'q> {
+    /// The name of the limit.
+    pub limit: &'q str,
+    /// `true` for the steps that wait, `false` for the seats that were taken.
+    pub waiting: bool,
+    /// Only seats behind this key and time of asking.
+    pub after: (&'q str, Timestamp),
+    /// The largest number of seats.
+    pub at_most: u32,
+}
+
+/// A seat in a list, or a step that waits for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSeat {
+    /// The run.
+    pub run_id: RunId,
+    /// The workflow of the run.
+    pub workflow: String,
+    /// The status of the run.
+    pub run_status: RunStatus,
+    /// The epoch of the run: see [`ListedSeat::epoch`].
+    pub run_epoch: i64,
+    /// The key of the step.
+    pub step_key: String,
+    /// The key of the line.
+    pub key: String,
+    /// When the step asked.
+    pub asked_at: Timestamp,
+    /// When the waiting step was called to take a free seat.
+    pub called_at: Option<Timestamp>,
+    /// When the waiting step asks again by itself.
+    pub asks_at: Option<Timestamp>,
+    /// The epoch that took the seat, which is held while the run is running under it. `None`: the
+    /// step waits.
+    pub epoch: Option<i64>,
 }
 
 /// Which gates of a queue to list.

@@ -269,6 +269,9 @@ fn operations() -> Vec<Operation> {
             .asks([cursor(), limit(200)])
             .reads("GatePage"),
         get("/limits", "listLimits", "Lists limits for steps").answers(200, "The limits", list_of("LimitView")),
+        get("/limits/{limit}/seats", "listSeats", "Lists the steps that hold a seat of a limit, and those that wait")
+            .asks([text("key"), cursor(), limit(500)])
+            .reads("SeatPage"),
         get("/workers", "listWorkers", "Lists workers").answers(200, "The workers", list_of("WorkerView")),
         get("/workflows", "listWorkflows", "Lists workflows").answers(200, "The workflows", list_of("WorkflowView")),
         get("/schedules", "listSchedules", "Lists schedules").asks([cursor(), limit(500)]).reads("SchedulePage"),

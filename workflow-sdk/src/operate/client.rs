@@ -6,8 +6,8 @@ use crate::Client;
 
 use super::{
     ApprovalPage, AuditPage, Counts, Done, GatePage, LimitView, ListApprovals, ListAudit, ListGates, ListSchedules,
-    Operate, OperateError, Order, QueueView, SchedulePage, ScheduleView, WorkerView, WorkflowView, approvals, audit,
-    counts, limits, order_commit, queues, schedules, workers,
+    ListSeats, Operate, OperateError, Order, QueueView, SchedulePage, ScheduleView, SeatPage, WorkerView, WorkflowView,
+    approvals, audit, counts, limits, order_commit, queues, schedules, seats, workers,
 };
 
 #[async_trait]
@@ -26,6 +26,10 @@ impl Operate for Client {
 
     async fn limits(&self) -> Result<Vec<LimitView>, OperateError> {
         limits::limits(self).await
+    }
+
+    async fn seats(&self, list: ListSeats) -> Result<SeatPage, OperateError> {
+        seats::seats(self, list).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerView>, OperateError> {

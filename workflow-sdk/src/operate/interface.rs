@@ -93,6 +93,34 @@ pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistic
     /// The call only reads: a dropped future leaves nothing behind.
     async fn limits(&self) -> Result<Vec<LimitView>, OperateError>;
 
+    /// Reads one page of the seats of a limit for steps: the steps that have taken one, and then
+    /// those that wait, each by key and by the time at which they asked. It reads one seat and its
+    /// run for each item.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound) if the limit was neither declared nor set,
+    /// [`BadCursor`](OperateErrorCode::BadCursor),
+    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::{LimitRule, operate::*};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// client.limit("llm").set(LimitRule::none().concurrency(2)).await?;
+    /// let page = client.operate().seats(ListSeats::new("llm").key("acct-42")).await?;
+    /// assert!(page.items.is_empty() && page.next.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn seats(&self, list: ListSeats) -> Result<SeatPage, OperateError>;
+
     /// Reads the recorded workers, in the order of their ids.
     ///
     /// # Errors

@@ -17,9 +17,9 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
-    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, Listener, NextDue,
-    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatRow, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener,
+    NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction,
+    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -302,6 +302,11 @@ impl Store for MemoryStore {
     async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
         let database = self.handle.open("count the runs of workers")?;
         Ok(database.look(|tables, _| count::held_runs(tables, at_most)))
+    }
+
+    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
+        let database = self.handle.open("list seats")?;
+        Ok(database.look(|tables, _| seat::listed(tables, list)))
     }
 
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {

@@ -1,7 +1,7 @@
 //! Limits for steps, and their seats.
 
 use workflow_engine::model::{RunId, RunStatus, SeatLine, SeatWait, Timestamp};
-use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ReadRates, SeatCounts, SeatRow};
+use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ListedSeat, ReadRates, SeatCounts, SeatList, SeatRow};
 
 use super::tables::{Seat, Tables};
 
@@ -88,6 +88,35 @@ pub(super) fn counts(tables: &Tables, limit: &str, at_most: u32) -> SeatCounts {
     let waiting = of_limit().filter(|(_, seat)| seat.epoch.is_none()).take(at_most as usize).count();
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     SeatCounts { held: number(held), waiting: number(waiting) }
+}
+
+/// Returns seats of a limit.
+pub(super) fn listed(tables: &Tables, list: SeatList<'_>) -> Vec<ListedSeat> {
+    let is_asked = |seat: &Seat| {
+        let place = (seat.line.key.as_str(), seat.asked_at);
+        seat.line.limit == list.limit && seat.epoch.is_none() == list.waiting && place > list.after
+    };
+    let of_limit = tables.seats().iter().filter(|(_, seat)| is_asked(seat));
+    let mut seats: Vec<ListedSeat> = of_limit.filter_map(|(step, seat)| listed_seat(tables, step, seat)).collect();
+    seats.sort_by(|one, other| (&one.key, one.asked_at).cmp(&(&other.key, other.asked_at)));
+    seats.truncate(list.at_most as usize);
+    seats
+}
+
+fn listed_seat(tables: &Tables, (id, step_key): &(RunId, String), seat: &Seat) -> Option<ListedSeat> {
+    let run = tables.run(*id)?;
+    Some(ListedSeat {
+        run_id: *id,
+        workflow: run.lane.workflow.clone(),
+        run_status: run.status,
+        run_epoch: run.epoch,
+        step_key: step_key.clone(),
+        key: seat.line.key.clone(),
+        asked_at: seat.asked_at,
+        called_at: seat.called_at,
+        asks_at: seat.asks_at,
+        epoch: seat.epoch,
+    })
 }
 
 /// Returns the steps of a run that wait for a seat.
