@@ -1,10 +1,10 @@
-//! Every flow of the guide is valid.
+//! Every flow of the guide and of README is valid.
 
 use crate::{checked, told};
 
-/// The documents in the fences of the page about flows.
+/// The documents in the fences of the page about flows, and of README.
 pub(crate) fn documents() -> Vec<String> {
-    let page = include_str!("../../../docs/guide/flows.md");
+    let page = concat!(include_str!("../../../docs/guide/flows.md"), include_str!("../../../README.md"));
     let fences = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     fences.filter(|text| text.contains("flow: 1")).map(str::to_owned).collect()
 }
