@@ -249,6 +249,13 @@ fn check_lists(shell: &Shell, Runs { good, bad, .. }: &Runs) {
 }
 
 fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
+    shell.check(&["runs", "set-priority", "high", unserved], 0, "is changed", "");
+    shell.check(&["runs", "set-priority", "soon", unserved], 2, "", "urgent, high, normal, low");
+    shell.check(&["runs", "set-priority", "low", good], 0, "had ended before", "");
+    shell.check(&["runs", "move-to", "slow", unserved], 0, "is changed", "");
+    shell.check(&["runs", "move-to", "slow", unserved], 0, "as it was", "");
+    shell.check(&["runs", "move-to", "", unserved], 2, "", "queue");
+    shell.check(&["runs", "move-to", "default", "--where", "queue:slow", "--yes"], 0, "1 changed", "");
     shell.check(&["runs", "cancel", unserved, "--reason", "a test"], 0, "is canceled", "");
     shell.check(&["runs", "cancel", unserved], 0, "had ended before", "");
     shell.check(&["runs", "result", unserved], 6, "", "canceled");

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use workflow_sdk::operate::{Action, BulkAction, ForkRun, OperateError, Payload, Query, StartBulk, StartRun};
-use workflow_sdk::{GateLimits, LimitRule, QueueLimits, Rate, RunId};
+use workflow_sdk::{GateLimits, LimitRule, Priority, QueueLimits, Rate, RunId};
 
+use crate::forms;
 use crate::problem::Problem;
 
 /// The most runs that are chosen one by one: those of one page.
@@ -44,6 +45,12 @@ impl Fields {
     fn number(&self, name: &str) -> Result<Option<u32>, Problem> {
         let refused = |_| Problem::bad_input(format!("The field {name} is no number."), "Write a number from 0 on.");
         self.text(name).map(|text| text.parse().map_err(refused)).transpose()
+    }
+
+    fn priority(&self) -> Result<Priority, Problem> {
+        let name = self.required("priority")?;
+        let known = Priority::ALL.into_iter().find(|priority| forms::word_of(*priority) == name);
+        known.ok_or_else(|| Problem::bad_input(format!("No priority is called {name}."), "Use the form of the run."))
     }
 
     /// Reads JSON. An absent value is `null`.
@@ -139,6 +146,8 @@ impl Fields {
             "pause_run" => Action::PauseRun { run: self.run()? },
             "resume_run" => Action::ResumeRun { run: self.run()? },
             "retry_run" => Action::RetryRun { run: self.run()?, deadline_ms: None },
+            "set_priority" => Action::SetPriority { run: self.run()?, priority: self.priority()? },
+            "move_to" => Action::MoveTo { run: self.run()?, queue: self.required("queue")? },
             "delete_run" => Action::DeleteRun { run: self.run()? },
             "start_bulk" => Action::StartBulk(Box::new(self.bulk()?)),
             "stop_bulk" => {

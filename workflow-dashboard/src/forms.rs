@@ -1,6 +1,7 @@
 //! Changes as forms: each says what it will do, and asks why.
 
 use maud::{Markup, html};
+use workflow_sdk::Priority;
 use workflow_sdk::operate::Role;
 
 use crate::icons::Icon;
@@ -127,6 +128,28 @@ pub(crate) fn required(label: &str, name: &str, value: &str, placeholder: &str) 
 /// A number that may be left out.
 pub(crate) fn number(label: &str, name: &str, value: Option<u32>) -> Markup {
     html! { label { (label) input type="number" min="0" name=(name) value=[value] placeholder="no limit"; } }
+}
+
+/// A choice among the priorities.
+pub(crate) fn priorities(chosen: Priority) -> Markup {
+    html! {
+        label {
+            "Priority"
+            select name="priority" { @for priority in Priority::ALL {
+                option value=(word_of(priority)) selected[priority == chosen] { (word_of(priority)) }
+            } }
+        }
+    }
+}
+
+/// Returns the name of a priority.
+pub(crate) fn word_of(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Urgent => "urgent",
+        Priority::High => "high",
+        Priority::Low => "low",
+        _ => "normal",
+    }
 }
 
 /// JSON in several lines.

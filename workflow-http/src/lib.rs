@@ -150,6 +150,8 @@ fn assemble(operate: impl Operate + 'static, access: Arc<Access>, further: Furth
         .route("/runs/{run}/published/{name}", get(items::published))
         .route("/runs/{run}/fork", post(runs::fork))
         .route("/runs/{run}/signals", post(runs::signal))
+        .route("/runs/{run}/priority", post(runs::set_priority))
+        .route("/runs/{run}/queue", post(runs::move_to))
         .route("/runs/{run}/approvals/{approval}", post(runs::decide))
         .route("/runs/{run}/{change}", post(runs::change))
         .route("/orders", post(orders::perform))

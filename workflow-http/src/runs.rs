@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use workflow_sdk::RunId;
 use workflow_sdk::operate::{Action, Done, ForkRun, Order, OrderOutcome, RunDetail, StartRun};
+use workflow_sdk::{Priority, RunId};
 
 use crate::body::{Body, Path, Query, Text, exact, parse};
 use crate::orders::{Caller, carry_out};
@@ -138,7 +138,8 @@ pub(crate) async fn change(
         "resume" => Action::ResumeRun { run },
         "retry" => Action::RetryRun { run, deadline_ms: None },
         _ => {
-            let help = "cancel, terminate, pause, resume, retry, fork, signals and approvals are known";
+            let help =
+                "cancel, terminate, pause, resume, retry, fork, signals, priority, queue and approvals are known";
             let detail = format!("no change of a run is called {change:?}");
             return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail, help));
         }
@@ -200,6 +201,40 @@ pub(crate) async fn signal(
 ) -> Answer<Done> {
     let action = Action::SignalRun { run, name, payload: exact(&payload)?, key };
     carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewPriority {
+    priority: Priority,
+    reason: Option<String>,
+}
+
+/// `POST /runs/{run}/priority`: sets the priority of a run that has not begun.
+pub(crate) async fn set_priority(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(run): Path<RunId>,
+    Body(NewPriority { priority, reason }): Body<NewPriority>,
+) -> Answer<Done> {
+    carry_out(&*shared.operate, &caller, order(Action::SetPriority { run, priority }, reason)).await.map(Json)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewQueue {
+    queue: String,
+    reason: Option<String>,
+}
+
+/// `POST /runs/{run}/queue`: moves a run to another queue.
+pub(crate) async fn move_to(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(run): Path<RunId>,
+    Body(NewQueue { queue, reason }): Body<NewQueue>,
+) -> Answer<Done> {
+    carry_out(&*shared.operate, &caller, order(Action::MoveTo { run, queue }, reason)).await.map(Json)
 }
 
 #[derive(Deserialize)]

@@ -64,6 +64,15 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         let big = server.send("POST", "/api/v1/runs", &[("Content-Type", "application/json")], big).json();
         let big = format!("/api/v1/runs/{}", big["run"].as_str().unwrap());
         assert!(server.get(&big).text.contains("9223372036854775807.0000000001"));
+        let priority = |word| server.post(&format!("{big}/priority"), &json!({ "priority": word, "reason": "a test" }));
+        assert_eq!(priority("high").json()["outcome"], "changed");
+        priority("soon").refuses(400, "bad_input");
+        let queue = |name| server.post(&format!("{big}/queue"), &json!({ "queue": name }));
+        assert_eq!(queue("slow").json()["outcome"], "changed");
+        assert_eq!(queue("slow").json()["outcome"], "unchanged");
+        queue("").refuses(400, "bad_input");
+        let placed = server.get(&big).json();
+        assert_eq!((&placed["queue"], &placed["priority"]), (&json!("slow"), &json!("high")), "{placed}");
         assert_eq!(server.send("POST", &format!("{big}/cancel?reason=a+test"), &[], "").json()["outcome"], "canceled");
         assert_eq!(server.send("DELETE", &big, &[], "").json()["outcome"], "deleted");
         server.get(&big).refuses(404, "not_found");

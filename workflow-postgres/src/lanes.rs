@@ -35,12 +35,13 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Inserts the lanes and gates of the runs that these writes start, as far as they have no rows.
+/// Inserts the lanes and gates in which these writes start runs, or to which they move runs, as far
+/// as they have no rows.
 /// The connection must not be in a transaction.
 pub(super) async fn insert_of(connection: &mut PgConnection, sql: &Sql, writes: &[Write]) -> Result<(), Failure> {
-    insert(&mut *connection, sql, new_runs(writes).map(|run| &run.lane)).await?;
-    let gated: BTreeSet<(&Lane, &str)> =
-        new_runs(writes).filter_map(|run| Some((&run.lane, run.gate.as_deref()?))).collect();
+    let places = || writes.iter().flat_map(Write::new_places);
+    insert(&mut *connection, sql, places().map(|(lane, _)| lane)).await?;
+    let gated: BTreeSet<(&Lane, &str)> = places().filter_map(|(lane, gate)| Some((lane, gate?))).collect();
     if gated.is_empty() {
         return Ok(());
     }
@@ -52,10 +53,6 @@ pub(super) async fn insert_of(connection: &mut PgConnection, sql: &Sql, writes: 
     let query = query.bind(column(|lane| &lane.version)).bind(gates);
     query.bind(format!("{}.workflow_lanes", quoted(sql.schema()))).execute(connection).await?;
     Ok(())
-}
-
-fn new_runs(writes: &[Write]) -> impl Iterator<Item = &NewRun> {
-    writes.iter().flat_map(Write::new_runs)
 }
 
 /// Returns the lanes of these runs with their gates, each once, and for each run the number of its

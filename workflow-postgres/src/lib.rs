@@ -78,6 +78,7 @@ mod ownerless;
 mod ownership;
 mod parts;
 mod pause;
+mod placement;
 mod pooler;
 mod queue;
 mod read;

@@ -109,7 +109,8 @@ pub use workflow_engine::schedule::{
     SchedulePause, ScheduleState, Timing, UnreadableSchedule, Waiting,
 };
 pub use workflow_engine::store::{
-    CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, DeletedRun, PauseOutcome, ResumeOutcome,
+    CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, DeletedRun, PauseOutcome, PlaceOutcome,
+    ResumeOutcome,
 };
 
 /// Items for the other crates of this project. Internal: exempt from semantic versioning.

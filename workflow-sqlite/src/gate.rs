@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
-use workflow_engine::model::{Lane, NewRun, QueueRecord, Timestamp};
+use workflow_engine::model::{Lane, QueueRecord, Timestamp};
 use workflow_engine::store::{DatabaseError, EndedTurn, LockedGate};
 
 use super::error::During;
@@ -13,15 +13,15 @@ use super::{row, sql};
 
 const OPERATION: &str = "look at gates";
 
-/// Inserts the gates of these runs, their lanes and turns, as far as they have no rows. The lanes
+/// Inserts the gates of these places, their lanes and turns, as far as they have no rows. The lanes
 /// without gates must have theirs.
-pub(super) async fn insert(connection: &mut SqliteConnection, runs: &[&NewRun]) -> Result<(), DatabaseError> {
+pub(super) async fn insert<'p>(
+    connection: &mut SqliteConnection,
+    places: impl IntoIterator<Item = (&'p Lane, Option<&'p str>)>,
+) -> Result<(), DatabaseError> {
     const OPERATION: &str = "record gates";
-    let of_run = |run: &&NewRun| {
-        let Lane { queue, workflow, version } = run.lane.clone();
-        Some((queue, workflow, version, run.gate.clone()?))
-    };
-    let gates: BTreeSet<_> = runs.iter().filter_map(of_run).collect();
+    let gated = |(lane, gate): (&'p Lane, Option<&'p str>)| Some((&lane.queue, &lane.workflow, &lane.version, gate?));
+    let gates: BTreeSet<_> = places.into_iter().filter_map(gated).collect();
     if gates.is_empty() {
         return Ok(());
     }

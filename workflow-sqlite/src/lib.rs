@@ -61,6 +61,7 @@ mod migrate;
 mod open;
 mod ownerless;
 mod pause;
+mod placement;
 mod pool;
 mod queue;
 mod read;

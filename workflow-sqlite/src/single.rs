@@ -71,7 +71,7 @@ pub(super) async fn move_runs(
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
     insert_lanes(&mut *connection, runs.iter().map(|(_, new)| &new.lane)).await?;
-    gate::insert(&mut *connection, &runs.iter().map(|(_, new)| *new).collect::<Vec<_>>()).await?;
+    gate::insert(&mut *connection, runs.iter().map(|(_, new)| new.place())).await?;
     let rows = runs.iter().map(|(moved, new)| moved_row(moved, new, now)).collect::<Result<Vec<_>, _>>()?;
     let query = sqlx::query(sql::MOVE_RUNS).bind(serde_json::to_string(&rows).during(MOVE)?);
     query.execute(connection).await.during(MOVE)?;

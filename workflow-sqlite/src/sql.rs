@@ -232,6 +232,7 @@ statements! {
     PARK_RUNS = "park_runs.sql";
     PAUSE_QUEUE = "pause_queue.sql";
     PAUSE_RUN = "pause_run.sql";
+    PLACE_RUNS = "place_runs.sql";
     READ_BOUNDS = "read_bounds.sql";
     #[cfg(test)]
     READ_CLAIMED = "read_claimed.sql";
@@ -252,6 +253,7 @@ statements! {
     READ_LOST_SINGLE = "read_lost_single.sql";
     READ_MAIN_FILE = "read_main_file.sql";
     READ_MISSING = "read_missing.sql";
+    READ_PLACEMENTS = "read_placements.sql";
     READ_PUBLISHED = "read_published.sql";
     READ_REVISIONS = "read_revisions.sql";
     READ_RUN = "read_run.sql";

@@ -132,7 +132,7 @@ async fn start_asking(
         return Ok(outcomes);
     }
     insert_lanes(&mut *connection, runs.iter().map(|run| &run.lane)).await?;
-    gate::insert(&mut *connection, runs).await?;
+    gate::insert(&mut *connection, runs.iter().map(|run| run.place())).await?;
     let inserted = inserted + insert(&mut *connection, &rows, now).await?;
     outcomes_of(connection, runs, inserted).await?.ok_or_else(vanished).map(Some)
 }

@@ -230,6 +230,7 @@ fn describe_one(write: &Write) -> String {
         Write::Revive(_) => "the retry of the run".into(),
         Write::Pause(_) => "the pause of the run".into(),
         Write::Resume(_) => "the resumption of the run".into(),
+        Write::Place(_) => "the move of the run".into(),
         Write::ReleaseUnknown { .. } => "the release of claims".into(),
         Write::Delete(_) => "the deletion of a run".into(),
         Write::Expire { .. } => "the end of runs past their deadline".into(),

@@ -4,11 +4,12 @@ use tokio::process::Command;
 
 use workflow_engine::model::{AuditId, AuditRow, LimitChange, NewAudit, NewSignal, QueueChange, SignalKey};
 use workflow_engine::store::{
-    AuditList, AuditedWrite, DeleteWrite, ForkWrite, LimitWrite, ListedAudits, QueueWrite, ReviveWrite, RunEnd, Write,
+    AuditList, AuditedWrite, DeleteWrite, ForkWrite, LimitWrite, ListedAudits, PlaceChange, PlaceWrite, QueueWrite,
+    ReviveWrite, RunEnd, Write,
 };
 use workflow_sdk::{LimitRule, RunId};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{claim_request, end, error, keyed, new_run, signal, start, succeed};
+use workflow_tests::builders::{claim_request, end, error, keyed, lane_of, new_run, signal, start, succeed};
 use workflow_tests::outcome::applied;
 
 fn order(verb: &str, target: &str) -> NewAudit {
@@ -75,6 +76,10 @@ pub async fn a_row_is_left_if_and_only_if_something_changed(fixture: Fixture) {
     };
     let forked = Write::Fork(Box::new(ForkWrite { source: done.run_id, new: fork.clone(), before: 1, kept: None }));
     let unknown = RunId::generate();
+    let to_slow = |run_id| {
+        let change = PlaceChange::Queue { lane: lane_of("slow", "checkout", "1"), gate: None };
+        Write::Place(PlaceWrite { run_id, change })
+    };
     let to_signal = NewSignal { key: SignalKey::Given("k".into()), ..signal(held, "paid", "1") };
     let limit = LimitChange::Override(Some(LimitRule::none().concurrency(2)));
     let writes: Vec<(Write, Option<String>)> = vec![
@@ -92,6 +97,10 @@ pub async fn a_row_is_left_if_and_only_if_something_changed(fixture: Fixture) {
         (Write::Resume(pending), Some("resumed".into())),
         (Write::Resume(pending), None),
         (Write::Resume(unknown), None),
+        (to_slow(pending), Some("changed".into())),
+        (to_slow(pending), None),
+        (to_slow(held), None),
+        (to_slow(unknown), None),
         (revive(1), Some("applied".into())),
         (revive(1), None),
         (revive(7), None),

@@ -6,11 +6,11 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AuditList, AuditedWrite, BulkChunk, BulkClaim, BulkWrite, CancelOutcome, DeleteWrite, ForkWrite, Outcome,
-    ReviveWrite, RunEnd, Write,
+    PlaceChange, PlaceWrite, ReviveWrite, RunEnd, Write,
 };
 use workflow_sdk::RunStatus;
 use workflow_tests::Fixture;
-use workflow_tests::builders::{end, error, new_run, signal};
+use workflow_tests::builders::{end, error, lane_of, new_run, signal};
 use workflow_tests::outcome::applied;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -234,6 +234,8 @@ pub async fn a_chunk_may_have_every_kind_of_write(fixture: Fixture) {
     let row = claimed(&fixture).await;
     let fork = new_run();
     let to_signal = NewSignal { key: SignalKey::Given("bulk".into()), ..signal(signaled, "go", "1") };
+    let moved = fixture.started().await;
+    let to_slow = PlaceChange::Queue { lane: lane_of("slow", "checkout", "1"), gate: None };
     let revive = ReviveWrite { run_id: failed.run_id, attempt: 1, again: Vec::new(), deadline: None };
     let fork_write = ForkWrite { source: source.run_id, new: fork.clone(), before: 1, kept: None };
     let writes = vec![
@@ -242,6 +244,7 @@ pub async fn a_chunk_may_have_every_kind_of_write(fixture: Fixture) {
         (terminated, Write::Terminate(terminated)),
         (signaled, Write::Signal(to_signal)),
         (failed.run_id, Write::Revive(revive)),
+        (moved, Write::Place(PlaceWrite { run_id: moved, change: to_slow })),
         (source.run_id, Write::Fork(Box::new(fork_write))),
         (gone.run_id, Write::Delete(DeleteWrite { run_id: gone.run_id, ended_before: None })),
     ];
@@ -252,6 +255,7 @@ pub async fn a_chunk_may_have_every_kind_of_write(fixture: Fixture) {
     assert_eq!(status(&fixture, terminated).await, RunStatus::Canceled);
     assert_eq!(status(&fixture, failed.run_id).await, RunStatus::Pending);
     assert_eq!(status(&fixture, fork.id).await, RunStatus::Pending);
+    assert_eq!(fixture.run(moved).await.lane.queue, "slow");
     assert_eq!(fixture.store.run(gone.run_id).await.unwrap(), None);
     assert!(fixture.store.run(paused).await.unwrap().unwrap().paused_at.is_some());
     assert!(fixture.store.run(resumed).await.unwrap().unwrap().paused_at.is_none());

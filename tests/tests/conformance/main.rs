@@ -33,6 +33,7 @@ mod liveness;
 mod migrate;
 mod park;
 mod pause;
+mod placement;
 mod planted;
 mod priority;
 mod queue;
@@ -447,6 +448,20 @@ workflow_tests::cases! {
         an_end_clears_the_pause,
         an_unknown_run_is_neither_paused_nor_resumed,
         paused_runs_can_be_listed,
+    }
+    placement {
+        a_run_is_claimed_by_its_new_priority,
+        a_run_that_has_begun_gets_no_priority,
+        a_moved_run_is_claimed_from_its_new_queue_alone,
+        a_parked_run_moves_with_its_history_and_its_time,
+        a_run_that_a_worker_holds_does_not_move,
+        an_ended_or_unknown_run_is_not_placed,
+        a_move_that_has_seen_another_lane_changes_nothing,
+        changes_of_one_run_in_one_batch_keep_their_order,
+        the_limits_of_the_new_queue_hold_for_moved_runs,
+        a_moved_run_is_found_behind_its_gate,
+        a_gate_that_a_run_has_left_serves_the_next_one,
+        moves_beside_claims_exceed_no_limit_and_lose_no_run,
     }
     workers {
         a_worker_is_recorded_with_what_it_serves,

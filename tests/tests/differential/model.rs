@@ -8,7 +8,7 @@ use uuid::Uuid;
 use workflow_engine::model::{Claim, Clock, Effect, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, DeleteWrite, EndWrite, ForkWrite, Outcome, ParkWrite,
-    RetryWrite, ReviveWrite, RunEnd, Write,
+    PlaceChange, PlaceWrite, RetryWrite, ReviveWrite, RunEnd, Write,
 };
 use workflow_sdk::{AttemptStatus, OnParentEnd, Parent, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders;
@@ -168,6 +168,14 @@ impl Model {
             }),
             Operation::Pause { run } => Write::Pause(self.any_run(*run)?.id),
             Operation::Resume { run } => Write::Resume(self.any_run(*run)?.id),
+            Operation::SetPriority { run, priority } => {
+                Write::Place(PlaceWrite { run_id: self.any_run(*run)?.id, change: PlaceChange::Priority(*priority) })
+            }
+            Operation::MoveTo { run, queue } => {
+                let run = self.any_run(*run)?;
+                let lane = Lane { queue: (*queue).into(), ..run.lane.clone() };
+                Write::Place(PlaceWrite { run_id: run.id, change: PlaceChange::Queue { lane, gate: None } })
+            }
             Operation::Signal { run, key } => Write::Signal(NewSignal {
                 run_id: self.any_run(*run)?.id,
                 name: "paid".into(),

@@ -2,6 +2,8 @@
 //! resolves.
 
 use proptest::prelude::*;
+use proptest::sample::select;
+use workflow_sdk::Priority;
 
 /// Processes that use each database.
 pub const PROCESSES: usize = 2;
@@ -145,6 +147,14 @@ pub enum Operation {
     Resume {
         run: usize,
     },
+    SetPriority {
+        run: usize,
+        priority: Priority,
+    },
+    MoveTo {
+        run: usize,
+        queue: &'static str,
+    },
     Signal {
         run: usize,
         key: Option<u8>,
@@ -286,6 +296,10 @@ fn special() -> impl Strategy<Value = Operation> {
         1 => (run.clone(), 1_i64..=2).prop_map(|(run, attempt)| Operation::Revive { run, attempt }),
         1 => run.clone().prop_map(|run| Operation::Pause { run }),
         1 => run.clone().prop_map(|run| Operation::Resume { run }),
+        1 => (run.clone(), select(&Priority::ALL[..])).prop_map(|(run, priority)| Operation::SetPriority {
+            run, priority,
+        }),
+        1 => (run.clone(), select(&["default", "slow"][..])).prop_map(|(run, queue)| Operation::MoveTo { run, queue }),
         3 => (run.clone(), proptest::option::of(0_u8..3)).prop_map(|(run, key)| Operation::Signal { run, key }),
         2 => run.clone().prop_map(|run| Operation::Cancel { run }),
         1 => run.clone().prop_map(|run| Operation::Terminate { run }),

@@ -12,7 +12,7 @@ use workflow_sdk::operate::{
     OrderOutcome, Payload, Query, StartBulk,
 };
 use workflow_sdk::prelude::*;
-use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Encryption, EncryptionKey, RunId};
+use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Encryption, EncryptionKey, Priority, RunId};
 use workflow_tests::faulty::{Fault, FaultyStore};
 use workflow_tests::{Live, LocalWorker, Probe, until};
 use workflow_worker::Worker;
@@ -146,6 +146,12 @@ pub async fn each_action_does_what_the_single_order_does(db: Live) {
     assert_eq!(all(BulkAction::PauseRun).await, (0, 3, 0));
     assert_eq!(all(BulkAction::ResumeRun).await, (3, 0, 0));
     assert_eq!(all(BulkAction::ResumeRun).await, (0, 3, 0));
+    assert_eq!(all(BulkAction::SetPriority { priority: Priority::Low }).await, (3, 0, 0));
+    assert_eq!(all(BulkAction::SetPriority { priority: Priority::Low }).await, (0, 3, 0));
+    assert_eq!(all(BulkAction::MoveTo { queue: "slow".into() }).await, (3, 0, 0));
+    assert_eq!(all(BulkAction::MoveTo { queue: "slow".into() }).await, (0, 3, 0));
+    let moved = db.client.run(runs[0]).await.unwrap();
+    assert_eq!((moved.lane.queue.as_str(), moved.priority), ("slow", Some(Priority::Low)));
     assert_eq!(all(BulkAction::RetryRun { deadline_ms: None }).await, (0, 3, 0));
     let bulk = order(&db, "tag.group:a", BulkAction::DeleteRun).await;
     let view = ended(&db, bulk).await;
@@ -218,6 +224,9 @@ pub async fn an_operation_can_be_stopped_repeated_and_listed(db: Live) {
     let error = perform(&db, Action::StopBulk { bulk: unknown }).await.unwrap_err();
     assert_eq!(error.code, OperateErrorCode::NotFound);
     let bad = BulkAction::SignalRun { name: String::new(), payload: Payload::from(json!(1)), key: None };
+    let error = perform(&db, Action::StartBulk(Box::new(StartBulk::new(Query::new(), bad)))).await.unwrap_err();
+    assert_eq!(error.code, OperateErrorCode::BadInput);
+    let bad = BulkAction::MoveTo { queue: String::new() };
     let error = perform(&db, Action::StartBulk(Box::new(StartBulk::new(Query::new(), bad)))).await.unwrap_err();
     assert_eq!(error.code, OperateErrorCode::BadInput);
 }

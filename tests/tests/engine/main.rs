@@ -179,6 +179,7 @@ workflow_tests::cases! {
     }
     orders {
         each_order_about_a_run_does_what_it_says,
+        orders_change_where_a_run_waits,
         an_order_that_is_refused_changes_nothing_and_leaves_no_row,
         a_started_run_gets_the_very_text_of_its_input,
         a_person_decides_about_an_approval_once,

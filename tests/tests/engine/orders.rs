@@ -12,8 +12,8 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
-    DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Encryption, EncryptionKey, LimitRule, QueueLimits, Rate, RunId, Schedule,
-    StepKind, Timestamp,
+    DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Encryption, EncryptionKey, LimitRule, Priority, QueueLimits, Rate, RunId,
+    Schedule, StepKind, Timestamp,
 };
 use workflow_tests::faulty::{Fault, FaultyStore};
 use workflow_tests::{Live, LocalWorker, Probe, until};
@@ -33,6 +33,16 @@ async fn obey(ctx: &Ctx<Probe>, how: String) -> Result<String> {
         "ask" => {
             let decision = ctx.approval("ship").await?;
             ok(decision.map(|decision| decision.by).unwrap_or_default())
+        }
+        "hold" => {
+            let probe = ctx.state();
+            let held = async || {
+                probe.note("held");
+                probe.pass("gate").await;
+                Ok::<_, Error>(1)
+            };
+            ctx.step("held", held).await?;
+            ok(ctx.step("after", async || Ok::<_, Error>("done".to_owned())).await?)
         }
         how => ok(how.to_owned()),
     }
@@ -161,6 +171,39 @@ pub async fn each_order_about_a_run_does_what_it_says(db: Live) {
     assert_eq!(rows(&db).await.len(), count);
 }
 
+pub async fn orders_change_where_a_run_waits(db: Live) {
+    let run = db.client.start(obey, "hold".into()).await.unwrap().id();
+    let of_run = format!("run:{run}");
+    let urgent = Action::SetPriority { run, priority: Priority::Urgent };
+    assert_eq!(done(&db, urgent.clone()).await, OrderOutcome::Changed);
+    assert_eq!(last(&db).await, row("run.set_priority", &of_run, "changed"));
+    assert_eq!(rows(&db).await.pop().unwrap().arguments, json!({ "priority": "urgent" }));
+    assert_eq!(done(&db, urgent.clone()).await, OrderOutcome::Unchanged);
+    let to = |queue: &str| Action::MoveTo { run, queue: queue.into() };
+    assert_eq!(done(&db, to("slow")).await, OrderOutcome::Changed);
+    assert_eq!(last(&db).await, row("run.move_to", &of_run, "changed"));
+    assert_eq!(rows(&db).await.pop().unwrap().arguments, json!({ "queue": "slow" }));
+    assert_eq!(done(&db, to("slow")).await, OrderOutcome::Unchanged);
+    assert_eq!(rows(&db).await.len(), 2, "what was so before leaves no row");
+
+    let probe = Probe::new();
+    let working = LocalWorker::start(db.worker(probe.clone()).queue("slow").register(obey));
+    probe.noted("held").await;
+    assert_eq!(refused(&db, to("fast")).await, OperateErrorCode::Conflict);
+    assert_eq!(done(&db, urgent.clone()).await, OrderOutcome::HasBegun);
+    done(&db, Action::PauseRun { run }).await;
+    probe.open("gate");
+    is(&db, run, RunStatus::Parked).await;
+    assert_eq!(done(&db, to("fast")).await, OrderOutcome::Changed);
+    assert_eq!(done(&db, Action::ResumeRun { run }).await, OrderOutcome::Resumed);
+    let fast = LocalWorker::start(db.worker(probe.clone()).queue("fast").register(obey));
+    is(&db, run, RunStatus::Succeeded).await;
+    assert_eq!(probe.times("held"), 1, "the finished step is not run again");
+    assert_eq!(done(&db, to("slow")).await, OrderOutcome::AlreadyEnded { status: RunStatus::Succeeded });
+    working.stop().await;
+    fast.stop().await;
+}
+
 pub async fn an_order_that_is_refused_changes_nothing_and_leaves_no_row(db: Live) {
     use OperateErrorCode::{BadInput, Conflict, NotFound, TooLarge};
     let unknown = RunId::generate();
@@ -179,6 +222,10 @@ pub async fn an_order_that_is_refused_changes_nothing_and_leaves_no_row(db: Live
         (Action::TerminateRun { run: unknown }, NotFound),
         (Action::PauseRun { run: unknown }, NotFound),
         (Action::ResumeRun { run: unknown }, NotFound),
+        (Action::SetPriority { run: unknown, priority: Priority::Low }, NotFound),
+        (Action::MoveTo { run: unknown, queue: "slow".into() }, NotFound),
+        (Action::MoveTo { run: open, queue: String::new() }, BadInput),
+        (Action::MoveTo { run: open, queue: "x".repeat(300) }, BadInput),
         (Action::RetryRun { run: unknown, deadline_ms: None }, NotFound),
         (Action::RetryRun { run: open, deadline_ms: None }, Conflict),
         (Action::ForkRun(Box::new(ForkRun::new(unknown))), NotFound),

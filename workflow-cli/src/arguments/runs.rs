@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use workflow_sdk::Priority;
 
 use crate::clock::parse_duration;
 
@@ -52,6 +53,21 @@ pub(crate) enum RunsVerb {
     Pause(Change),
     /// Let paused runs go on
     Resume(Change),
+    /// Set how soon runs are claimed that have not begun
+    SetPriority {
+        /// The priority
+        #[arg(value_enum)]
+        priority: Rank,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Move runs to another queue (a whole database: workflow move)
+    MoveTo {
+        /// The queue
+        queue: String,
+        #[command(flatten)]
+        change: Change,
+    },
     /// Try failed runs again from where they failed
     Retry(Change),
     /// Delete ended runs with all that belongs to them
@@ -132,6 +148,17 @@ pub(crate) enum Rank {
     High,
     Normal,
     Low,
+}
+
+impl Rank {
+    pub(crate) fn priority(self) -> Priority {
+        match self {
+            Self::Urgent => Priority::Urgent,
+            Self::High => Priority::High,
+            Self::Normal => Priority::Normal,
+            Self::Low => Priority::Low,
+        }
+    }
 }
 
 /// The runs that a change is about.

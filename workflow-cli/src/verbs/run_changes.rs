@@ -30,6 +30,10 @@ pub(super) async fn change(operate: &dyn Operate, output: &Output, verb: RunsVer
         RunsVerb::Terminate(change) => apply(operate, output, &change, BulkAction::TerminateRun).await,
         RunsVerb::Pause(change) => apply(operate, output, &change, BulkAction::PauseRun).await,
         RunsVerb::Resume(change) => apply(operate, output, &change, BulkAction::ResumeRun).await,
+        RunsVerb::SetPriority { priority, change } => {
+            apply(operate, output, &change, BulkAction::SetPriority { priority: priority.priority() }).await
+        }
+        RunsVerb::MoveTo { queue, change } => apply(operate, output, &change, BulkAction::MoveTo { queue }).await,
         RunsVerb::Retry(change) => apply(operate, output, &change, BulkAction::RetryRun { deadline_ms: None }).await,
         RunsVerb::Delete(change) => apply(operate, output, &change, BulkAction::DeleteRun).await,
         RunsVerb::Signal(Signal { name, payload, key, change }) => {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use workflow_sdk::RunId;
 use workflow_sdk::operate::{self, Action, Done, Operate, OrderOutcome, StartRun};
-use workflow_sdk::{Priority, RunId};
 
 use crate::arguments::{self, Author, Rank, StartOptions};
 use crate::output::Output;
@@ -21,12 +21,7 @@ pub(crate) async fn start(
     let StartOptions { input, key, queue, delay, tags, wait, author } = options;
     let mut start = StartRun::new(workflow, payload::read(&input)?);
     (start.key, start.queue, start.gate, start.version) = (key, queue, gate, version);
-    start.priority = priority.map(|rank| match rank {
-        Rank::Urgent => Priority::Urgent,
-        Rank::High => Priority::High,
-        Rank::Normal => Priority::Normal,
-        Rank::Low => Priority::Low,
-    });
+    start.priority = priority.map(Rank::priority);
     start.delay_ms = delay.map(millis);
     start.deadline_ms = deadline.map(millis);
     for tag in &tags {

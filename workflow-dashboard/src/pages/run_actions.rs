@@ -78,7 +78,18 @@ fn open(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Of
     .dangerous();
     let fork = offer("fork_run", "Start a copy", "A new run begins with the input of this one. This run goes on, too.")
         .fields(forms::json("Input, if it should be another one", "input", ""));
-    (vec![signal, pause, cancel], vec![fork, terminate])
+    let mut more = vec![fork];
+    more.extend(run.priority.map(|priority| {
+        offer("set_priority", "Set priority", "The run is claimed sooner or later among those that have not begun.")
+            .fields(forms::priorities(priority))
+    }));
+    if run.status != RunStatus::Running {
+        let sentence = "The run waits in the other queue from now on, and keeps what it has done.";
+        let queue = forms::required("Queue", "queue", "", &run.lane.queue);
+        more.push(offer("move_to", "Move to a queue", sentence).verb("Move the run").fields(queue));
+    }
+    more.push(terminate);
+    (vec![signal, pause, cancel], more)
 }
 
 /// Offers to send a signal to a run.

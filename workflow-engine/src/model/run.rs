@@ -194,6 +194,12 @@ pub struct NewRun {
 }
 
 impl NewRun {
+    /// Returns the lane of the run, and the gate behind which it waits.
+    #[must_use]
+    pub fn place(&self) -> (&Lane, Option<&str>) {
+        (&self.lane, self.gate.as_deref())
+    }
+
     /// Whether the start may take its key away from an ended run.
     #[must_use]
     pub fn may_take_key(&self) -> bool {

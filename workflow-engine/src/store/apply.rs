@@ -9,6 +9,7 @@ mod bulks;
 mod cancels;
 mod deletions;
 mod events;
+mod placements;
 mod room;
 mod rules;
 mod schedules;
@@ -40,7 +41,7 @@ use super::{AttemptWrite, CrashesWrite, ForkWrite, Outcome, PauseOutcome, Resume
 ///
 /// Order within the batch: bulk operations, queues, limits, schedules, starts, forks, step attempts
 /// with their effects, crashes, signals, emissions, ends, parks, continues, retries, revivals,
-/// pauses, resumes, releases of unknown claims, starts with a single key, cancels, terminations,
+/// pauses, resumes, changes of places, releases of unknown claims, starts with a single key, cancels, terminations,
 /// expiries, deletions, calls of seats, claims, audit rows, statistics; rows sorted by run id. A
 /// [`Write::Audited`] has the place of the write in it, and each write of a chunk of a bulk
 /// operation has its own.
@@ -99,6 +100,7 @@ async fn apply_with<T: BatchTarget>(
     batch.revive_runs().await?;
     batch.pause_runs().await?;
     batch.resume_runs().await?;
+    batch.place_runs().await?;
     batch.release_unknown_claims().await?;
     batch.start_singles(&busy_singles).await?;
     batch.cancel_runs().await?;

@@ -10,15 +10,15 @@ use super::{
     BulkWrite, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite,
     DeletedRun, DueRuns, Emitted, EndWrite, EndedInLane, EndedTurn, Fence, ForkWrite, FoundRun, FoundSingle, GateTurn,
     InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite,
-    QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch,
-    StartOutcome, StatisticsScan, StatisticsTarget, StatisticsWrite, StepOf, Target, WaitingPlace, Write, apply,
-    apply_within,
+    PlaceChange, PlaceOutcome, PlaceTarget, PlaceWrite, PlacedRun, Placement, QueueWrite, ReadRates, RetryWrite,
+    ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StatisticsScan,
+    StatisticsTarget, StatisticsWrite, StepOf, Target, WaitingPlace, Write, apply, apply_within,
 };
 use crate::model::{
     AcceptedSignal, AttemptStatus, AuditId, BulkCounts, BulkId, BulkProgress, BulkRecord, BulkStatus, Claim, Effect,
     ErrorKind, EventName, EventWait, FailureRow, KeyReuse, Lane, LeftWait, LimitChange, LimitRecord, LimitRule,
-    MovedRun, NewAudit, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, Parent, QueueChange, QueueLimits, Rate,
-    RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StatisticsRow,
+    MovedRun, NewAudit, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, Parent, Priority, QueueChange, QueueLimits,
+    Rank, Rate, RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StatisticsRow,
     StatisticsSpan, StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
@@ -136,6 +136,21 @@ impl BulkTarget for Recorder {
     async fn update_bulk(&mut self, id: BulkId, progress: &BulkProgress) -> Result<(), MissingOutcome> {
         self.bulks.get_mut(&id).into_iter().for_each(|row| row.progress = progress.clone());
         self.note("move a bulk operation", ())
+    }
+}
+
+impl PlaceTarget for Recorder {
+    async fn read_placements(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, PlacedRun>, MissingOutcome> {
+        let placement = Placement { lane: run("checkout").lane, gate: None, rank: Rank::New(Priority::Normal) };
+        let placed = PlacedRun { status: RunStatus::Pending, epoch: 0, placement };
+        let known = runs.iter().filter(|run| !self.unknown.contains(run)).map(|run| (*run, placed.clone())).collect();
+        self.note(format!("read the places of {} runs", runs.len()), known)
+    }
+
+    async fn place_runs(&mut self, runs: &BTreeMap<RunId, Placement>) -> Result<(), MissingOutcome> {
+        let places: Vec<String> =
+            runs.values().map(|place| format!("{} {}", place.lane.queue, place.rank.number())).collect();
+        self.note(format!("place runs: {}", places.join(", ")), ())
     }
 }
 
@@ -567,6 +582,7 @@ fn every_kind() -> Vec<Write> {
         Write::Terminate(RunId::generate()),
         Write::Cancel(RunId::generate()),
         Write::ReleaseUnknown { worker, known: Vec::new() },
+        Write::Place(PlaceWrite { run_id: RunId::generate(), change: PlaceChange::Priority(Priority::High) }),
         Write::Resume(RunId::generate()),
         Write::Pause(RunId::generate()),
         Write::Revive(ReviveWrite { run_id: RunId::generate(), attempt: 1, again: again.clone(), deadline: None }),
@@ -628,7 +644,7 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "lock 2 lines",
         "read 1 limits",
         "read lines with [2, 1] waiting",
-        "lock 13 claims, 24 changed runs",
+        "lock 13 claims, 25 changed runs",
         "mark fork",
         "copy history",
         "find final ones of 1 attempts",
@@ -653,6 +669,8 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "reset 1 outcomes",
         "pause run",
         "resume run",
+        "read the places of 1 runs",
+        "place runs: default 2",
         "release unknown claims",
         "find runs of 1 single keys",
         "insert runs single",
@@ -678,11 +696,11 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
     ];
     assert_eq!(target.calls, expected);
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
-    let operators =
-        ["applied", "claimed", "called", "deleted", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
+    let operators = ["applied", "claimed", "called", "deleted", "changed", "canceled", "canceled", "changed"];
+    let states = ["placed", "resumed", "paused"];
     let (releases, messages, claims) = (["applied"; 5], ["emitted", "signaled"], ["applied"; 7]);
     let starts = ["started", "started", "started", "applied", "applied", "applied"];
-    assert_eq!(names, [&operators[..], &releases, &messages, &claims, &starts].concat());
+    assert_eq!(names, [&operators[..], &states, &releases, &messages, &claims, &starts].concat());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::model::{AuditId, AuditRow, NewAudit, SignalOutcome};
 
-use super::{CancelOutcome, DeleteOutcome, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write};
+use super::{CancelOutcome, DeleteOutcome, Outcome, PauseOutcome, PlaceOutcome, ResumeOutcome, StartOutcome, Write};
 
 /// A write that leaves an audit row in the same commit, if it changes something.
 #[derive(Clone, Debug)]
@@ -42,8 +42,9 @@ pub(super) fn audited_outcome(write: &Write, outcome: &Outcome) -> Option<String
         Outcome::Deleted(DeleteOutcome::Deleted(_)) => "deleted",
         Outcome::Paused(PauseOutcome::Paused) => "paused",
         Outcome::Resumed(ResumeOutcome::Resumed) => "resumed",
+        Outcome::Placed(PlaceOutcome::Changed) => "changed",
         Outcome::Started(_) | Outcome::Emitted(_) | Outcome::Signaled(_) | Outcome::Canceled(_) => return None,
-        Outcome::Deleted(_) | Outcome::Paused(_) | Outcome::Resumed(_) => return None,
+        Outcome::Deleted(_) | Outcome::Paused(_) | Outcome::Resumed(_) | Outcome::Placed(_) => return None,
         Outcome::Duplicate | Outcome::Lost | Outcome::Refused(_) | Outcome::Busy | Outcome::Delivered => return None,
         Outcome::KeyTaken { .. } | Outcome::QueueFull(_) | Outcome::SingleTaken { .. } => return None,
         Outcome::SourceMissing | Outcome::LimitUndeclared | Outcome::SeatWaits { .. } => return None,

@@ -33,7 +33,7 @@ use super::{
 ///
 /// # Errors
 /// Each method returns the errors of the database. After one, the transaction is rolled back.
-pub trait BatchTarget: BulkTarget + StatisticsTarget {
+pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     /// Changes the records of queues, in the order of their names.
     fn write_queues(&mut self, writes: &[&QueueWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 

@@ -8,7 +8,10 @@ use crate::model::{
     BulkCounts, BulkFailure, BulkId, BulkRecord, FullQueue, NewBulk, NewRun, RunId, SignalOutcome, WorkerId,
 };
 
-use super::{CancelOutcome, DatabaseError, DeleteOutcome, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write};
+use super::{
+    CancelOutcome, DatabaseError, DeleteOutcome, Outcome, PauseOutcome, PlaceOutcome, ResumeOutcome, StartOutcome,
+    Write,
+};
 
 /// A change of a bulk operation.
 #[derive(Clone, Debug)]
@@ -111,7 +114,10 @@ fn meaning(outcome: &Outcome) -> Meaning {
         Outcome::Canceled(CancelOutcome::Canceled | CancelOutcome::Requested) => Meaning::Done,
         Outcome::Deleted(DeleteOutcome::Deleted(_)) => Meaning::Done,
         Outcome::Paused(PauseOutcome::Paused | PauseOutcome::Requested) => Meaning::Done,
-        Outcome::Resumed(ResumeOutcome::Resumed) => Meaning::Done,
+        Outcome::Resumed(ResumeOutcome::Resumed) | Outcome::Placed(PlaceOutcome::Changed) => Meaning::Done,
+        Outcome::Placed(PlaceOutcome::Held) => {
+            Meaning::Failed("a worker holds it: pause it, and move it once it is parked".into())
+        }
         Outcome::Signaled(SignalOutcome::Full) => Meaning::Failed("its inbox is full".into()),
         Outcome::Deleted(DeleteOutcome::NotEnded(status)) => {
             Meaning::Failed(format!("it is {status}, and only a run that has ended can be deleted"))
@@ -131,6 +137,7 @@ fn meaning(outcome: &Outcome) -> Meaning {
         Outcome::Refused(error) => Meaning::Failed(error.to_string()),
         Outcome::Duplicate | Outcome::Started(_) | Outcome::Signaled(_) | Outcome::Canceled(_) => Meaning::Skipped,
         Outcome::Deleted(_) | Outcome::Paused(_) | Outcome::Resumed(_) | Outcome::SourceMissing => Meaning::Skipped,
+        Outcome::Placed(_) => Meaning::Skipped,
         // No operation sends such a write.
         Outcome::Emitted(_) | Outcome::Delivered | Outcome::KeyTaken { .. } | Outcome::SeatWaits { .. } => {
             Meaning::Skipped

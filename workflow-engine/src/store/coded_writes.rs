@@ -118,6 +118,7 @@ impl Coding {
             | Write::Pause(_)
             | Write::Crashes(_)
             | Write::Resume(_)
+            | Write::Place(_)
             | Write::Queue(_)
             | Write::Limit(_)
             | Write::CallSeats(_)

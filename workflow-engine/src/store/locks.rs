@@ -103,6 +103,7 @@ fn changed_by(batch: &SortedBatch<'_>) -> impl Iterator<Item = RunId> {
     let forked = forked.flatten();
     let revived = batch.revivals.writes().iter().map(|write| write.run_id);
     let paused = batch.pauses.writes().iter().chain(batch.resumes.writes()).copied();
+    let placed = batch.placements.writes().iter().map(|write| write.run_id);
     let claimed = claimed.map(|claim| claim.run_id);
-    claimed.chain(parents).chain(signaled).chain(forked).chain(revived).chain(paused)
+    claimed.chain(parents).chain(signaled).chain(forked).chain(revived).chain(paused).chain(placed)
 }

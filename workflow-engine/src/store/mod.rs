@@ -52,6 +52,7 @@ mod locks;
 mod options;
 mod outcome;
 mod outcomes;
+mod placement;
 mod redact;
 mod releases;
 mod room;
@@ -97,8 +98,10 @@ pub use limited_claim::{LockedQueue, claim_limited};
 pub use line_rate::{LineRate, ReadRates};
 pub use locks::{LockedEvents, Locks, RunState};
 pub use options::{StoreOptions, check_timeout};
-pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
+pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, PlaceOutcome};
+pub use outcome::{ResumeOutcome, StartOutcome};
 pub use outcomes::{MissingOutcome, Outcomes};
+pub use placement::{PlaceChange, PlaceTarget, PlaceWrite, PlacedRun, Placement};
 pub use redact::redact;
 pub use releases::Releases;
 pub use room::{Bounds, WaitingPlace};
@@ -397,16 +400,11 @@ pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send +
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError>;
 
-    /// Returns until when the rates of these lines are used up.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
+    /// Returns until when the rates of these lines are used up. Fails as [`Store::run`] does.
     async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError>;
 
-    /// Returns the steps of a run that wait for a seat, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
+    /// Returns the steps of a run that wait for a seat, in the order of their keys. Fails as
+    /// [`Store::run`] does.
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError>;
 
     /// Notifies other processes that something changed that they may wait for. A hint: it may be

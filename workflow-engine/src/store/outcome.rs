@@ -72,6 +72,8 @@ pub enum Outcome {
     Paused(PauseOutcome),
     /// The outcome of [`Write::Resume`](super::Write::Resume).
     Resumed(ResumeOutcome),
+    /// The outcome of [`Write::Place`](super::Write::Place).
+    Placed(PlaceOutcome),
     /// The outcome of [`Write::Claim`](super::Write::Claim).
     Claimed(Claimed),
     /// The outcome of [`Write::ReleaseUnknown`](super::Write::ReleaseUnknown) and
@@ -107,6 +109,7 @@ impl Outcome {
             Self::SeatWaits { .. } => false,
             Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) | Self::Emitted(_) => false,
             Self::Canceled(_) | Self::Paused(_) | Self::Resumed(_) | Self::Claimed(_) | Self::Changed(_) => false,
+            Self::Placed(_) => false,
         }
     }
 }
@@ -136,6 +139,7 @@ impl Outcome {
             Self::Deleted(_) => "deleted",
             Self::Paused(_) => "paused",
             Self::Resumed(_) => "resumed",
+            Self::Placed(_) => "placed",
             Self::Claimed(_) => "claimed",
             Self::Changed(_) => "changed",
             Self::BulkClaimed(_) => "bulk claimed",
@@ -226,6 +230,24 @@ pub enum ResumeOutcome {
     /// The run was not paused.
     NotPaused,
     /// The run has ended, with this status.
+    Ended(RunStatus),
+    /// No run has this id.
+    Unknown,
+}
+
+/// The outcome of a change of the place where a run waits: of its priority, or of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlaceOutcome {
+    /// The run waits in its new place.
+    Changed,
+    /// It waited there before.
+    Unchanged,
+    /// The run has begun, so it goes before all runs that have not: it has no priority any more.
+    Begun,
+    /// A worker holds the run. Nothing was changed.
+    Held,
+    /// The run had ended before, with this status.
     Ended(RunStatus),
     /// No run has this id.
     Unknown,

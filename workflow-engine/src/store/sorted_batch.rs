@@ -4,7 +4,7 @@ use crate::model::{Claim, NewAudit, NewEmission, NewRun, NewSignal, RunId, SeatL
 
 use super::{
     AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, DeleteWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite,
-    QueueWrite, RetryWrite, ReviveWrite, ScheduleWrite, StatisticsWrite, Write,
+    PlaceWrite, QueueWrite, RetryWrite, ReviveWrite, ScheduleWrite, StatisticsWrite, Write,
 };
 
 /// The writes of a batch by kind, in the order in which [`apply`](super::apply()) applies the
@@ -47,6 +47,8 @@ pub struct SortedBatch<'w> {
     pub pauses: Indexed<RunId>,
     /// Of [`Write::Resume`].
     pub resumes: Indexed<RunId>,
+    /// Of [`Write::Place`].
+    pub placements: Indexed<&'w PlaceWrite>,
     /// Of [`Write::ReleaseUnknown`]: a worker and the claims that it knows.
     pub unknown_claims: Indexed<(WorkerId, &'w [Claim])>,
     /// Of [`Write::Cancel`].
@@ -100,6 +102,7 @@ impl<'w> SortedBatch<'w> {
                 Write::Revive(write) => batch.revivals.push(index, write),
                 Write::Pause(run) => batch.pauses.push(index, *run),
                 Write::Resume(run) => batch.resumes.push(index, *run),
+                Write::Place(write) => batch.placements.push(index, write),
                 Write::ReleaseUnknown { worker, known } => batch.unknown_claims.push(index, (*worker, known)),
                 Write::Cancel(run) => batch.cancels.push(index, *run),
                 Write::Terminate(run) => batch.terminations.push(index, *run),

@@ -5,7 +5,7 @@ use crate::model::{
     StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-use super::{AuditedWrite, BulkWrite, DeleteWrite, ScheduleWrite, StatisticsWrite};
+use super::{AuditedWrite, BulkWrite, DeleteWrite, PlaceWrite, ScheduleWrite, StatisticsWrite};
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub enum Write {
     Crashes(CrashesWrite),
     /// Let a paused run be claimed again.
     Resume(RunId),
+    /// Change where a run waits to be claimed.
+    Place(PlaceWrite),
     /// Begin the next generation of a claimed run.
     Continue(ContinueWrite),
     /// Release every claim of this worker except the known ones: a claim whose reply was lost has
@@ -112,7 +114,7 @@ impl Write {
             Self::Retry(write) => Some(write.claim),
             Self::Crashes(write) => Some(write.claim),
             Self::Schedule(_) | Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Emit(_) => None,
-            Self::Revive(_) | Self::Pause(_) => None,
+            Self::Revive(_) | Self::Pause(_) | Self::Place(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
             Self::Delete(_) | Self::Bulk(_) | Self::Statistics(_) => None,
             Self::Audited(audited) => audited.write.fenced_by(),
@@ -162,6 +164,7 @@ impl Write {
             Self::Bulk(_) => self.chunk().map(Self::payload_bytes).sum(),
             Self::Fork(write) => write.new.input.len(),
             Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) | Self::Park(_) | Self::Crashes(_) => 0,
+            Self::Place(_) => 0,
             Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) | Self::Delete(_) => 0,
             Self::Expire { .. } | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => 0,
             Self::Statistics(_) | Self::Claim(_) => 0,
@@ -182,6 +185,7 @@ impl Write {
             Self::Continue(_)
             | Self::Revive(_)
             | Self::Resume(_)
+            | Self::Place(_)
             | Self::Cancel(_)
             | Self::Terminate(_)
             | Self::Expire { .. }
@@ -218,6 +222,7 @@ impl Write {
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
             Self::Crashes(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) | Self::Delete(_) => false,
+            Self::Place(_) => false,
         }
     }
 }

@@ -73,6 +73,8 @@ fn bodies() -> serde_json::Map<String, Value> {
     let fork = json!({ "from": text(), "input": anything(), "version": text(), "queue": text(), "key": text(),
                        "reason": text() });
     let signal = json!({ "name": text(), "payload": anything(), "key": text(), "reason": text() });
+    let priority = json!({ "priority": { "$ref": "#/components/schemas/Priority" }, "reason": text() });
+    let queue = json!({ "queue": text(), "reason": text() });
     let decision = json!({ "approve": { "type": "boolean" }, "note": text(), "reason": text() });
     let query = json!({ "$ref": "#/components/schemas/QueryError" });
     let findings = json!({ "type": "array", "items": { "$ref": "#/components/schemas/Finding" } });
@@ -81,7 +83,8 @@ fn bodies() -> serde_json::Map<String, Value> {
     let problem = json!({ "type": "object", "properties": problem, "description": "A problem of RFC 9457",
                           "required": ["type", "title", "status", "code", "detail", "help"] });
     let bodies = json!({ "NewFork": body(fork, &[]), "NewPreview": body(json!({ "query": text() }), &["query"]), "NewSignal": body(signal, &["name", "payload"]),
-                         "Decision": body(decision, &["approve"]), "Problem": problem });
+                         "Decision": body(decision, &["approve"]), "Problem": problem,
+                         "NewPriority": body(priority, &["priority"]), "NewQueue": body(queue, &["queue"]) });
     let mut bodies = bodies.as_object().cloned().unwrap_or_default();
     bodies.extend(flows::bodies());
     bodies

@@ -234,6 +234,10 @@ fn operations() -> Vec<Operation> {
             .answers(200, "The key has a run", reference("Done"))
             .answers(201, "The run was started", reference("Done")),
         post("/runs/{run}/signals", "signalRun", "Sends a signal to a run").takes("NewSignal").changes(),
+        post("/runs/{run}/priority", "setPriority", "Sets the priority of a run that has not begun")
+            .takes("NewPriority")
+            .changes(),
+        post("/runs/{run}/queue", "moveRun", "Moves a run to another queue").takes("NewQueue").changes(),
         post("/runs/{run}/approvals/{approval}", "decideApproval", "Decides about an approval")
             .takes("Decision")
             .changes(),

@@ -1,5 +1,9 @@
-use workflow_engine::model::{NameSubject, QueueChange, QueueLimits, QueueRecord, check_name, check_queue};
-use workflow_engine::store::{Outcome, QueueWrite, WaitingPlace, Write};
+use workflow_engine::model::{
+    Lane, NameSubject, Priority, QueueChange, QueueLimits, QueueRecord, RunId, check_name, check_queue,
+};
+use workflow_engine::store::{
+    DatabaseError, DatabaseErrorKind, Outcome, PlaceChange, PlaceOutcome, PlaceWrite, QueueWrite, WaitingPlace, Write,
+};
 
 use super::{Client, ClientError};
 
@@ -51,6 +55,93 @@ impl Client {
     /// [`ClientError::Database`], [`ClientError::TimedOut`].
     pub async fn queues(&self) -> Result<Vec<QueueRecord>, ClientError> {
         self.read(self.0.store.queues()).await
+    }
+
+    /// Sets the priority with which a run waits for its first claim.
+    ///
+    /// A run that has begun has no priority: it goes before all runs that have not. The answer is
+    /// then [`PlaceOutcome::Begun`], and nothing changes.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], [`ClientError::Database`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the priority may or may not be set. Setting it again is safe.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_sdk::{PlaceOutcome, Priority};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).await?.id();
+    /// assert_eq!(client.set_priority(run, Priority::Urgent).await?, PlaceOutcome::Changed);
+    /// assert_eq!(client.run(run).await?.priority, Some(Priority::Urgent));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set_priority(&self, id: RunId, priority: Priority) -> Result<PlaceOutcome, ClientError> {
+        let write = PlaceWrite { run_id: id, change: PlaceChange::Priority(priority) };
+        let outcome = self.commit(Write::Place(write)).await?;
+        placed(id, outcome)?.ok_or_else(|| ClientError::unexpected(Outcome::Lost))
+    }
+
+    /// Moves a run to another queue, whose workers then claim it when it is due. The run keeps its
+    /// workflow, version, gate, priority, history, signals and deadline. The queue need not be
+    /// known yet, and its limits and its pause hold for the run from now on.
+    /// [`QueueLimits::max_waiting`] does not refuse the run, because it was accepted before.
+    ///
+    /// A run that a worker holds does not move, and the answer is [`PlaceOutcome::Held`]:
+    /// [pause](Client::pause) it, move it once its worker has given it back, and
+    /// [resume](Client::resume) it.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], [`ClientError::Name`] for the name of the queue,
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the run may or may not have moved. Moving it again is safe.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_sdk::PlaceOutcome;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).await?.id();
+    /// assert_eq!(client.move_to(run, "slow").await?, PlaceOutcome::Changed);
+    /// assert_eq!(client.run(run).await?.lane.queue, "slow");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn move_to(&self, id: RunId, queue: impl Into<String>) -> Result<PlaceOutcome, ClientError> {
+        // The write names the whole lane, so another change of the run between both refuses it.
+        const READS: u32 = 8;
+        let queue = queue.into();
+        check_queue(&queue)?;
+        for _ in 0..READS {
+            let run = self.run(id).await?;
+            let lane = Lane { queue: queue.clone(), ..run.lane };
+            let write = PlaceWrite { run_id: id, change: PlaceChange::Queue { lane, gate: run.gate } };
+            let outcome = self.commit(Write::Place(write)).await?;
+            if let Some(placed) = placed(id, outcome)? {
+                return Ok(placed);
+            }
+        }
+        let changing = "the run is changed by others all the time";
+        Err(DatabaseError::new(DatabaseErrorKind::Busy, "move a run to another queue", changing).into())
+    }
+}
+
+/// Returns the answer to a change of a place; `None` if another change of the run came first.
+fn placed(run_id: RunId, outcome: Outcome) -> Result<Option<PlaceOutcome>, ClientError> {
+    match outcome {
+        Outcome::Placed(PlaceOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
+        Outcome::Placed(outcome) => Ok(Some(outcome)),
+        Outcome::Lost => Ok(None),
+        other => Err(ClientError::unexpected(other)),
     }
 }
 

@@ -38,6 +38,20 @@ pub enum Action {
         /// The run.
         run: RunId,
     },
+    /// Sets the priority with which a run waits for its first claim.
+    SetPriority {
+        /// The run.
+        run: RunId,
+        /// The priority.
+        priority: Priority,
+    },
+    /// Moves a run to another queue, as [`Client::move_to`](crate::Client::move_to) does.
+    MoveTo {
+        /// The run.
+        run: RunId,
+        /// The queue.
+        queue: String,
+    },
     /// Tries a failed run again from where it failed.
     RetryRun {
         /// The run.
@@ -268,6 +282,8 @@ impl Action {
             Self::TerminateRun { .. } => "run.terminate",
             Self::PauseRun { .. } => "run.pause",
             Self::ResumeRun { .. } => "run.resume",
+            Self::SetPriority { .. } => "run.set_priority",
+            Self::MoveTo { .. } => "run.move_to",
             Self::RetryRun { .. } => "run.retry",
             Self::ForkRun(_) => "run.fork",
             Self::SignalRun { .. } => "run.signal",
@@ -302,6 +318,8 @@ impl Action {
             | Self::TerminateRun { run }
             | Self::PauseRun { run }
             | Self::ResumeRun { run }
+            | Self::SetPriority { run, .. }
+            | Self::MoveTo { run, .. }
             | Self::RetryRun { run, .. }
             | Self::SignalRun { run, .. }
             | Self::DecideApproval { run, .. }
@@ -331,6 +349,7 @@ impl Action {
             Self::StartRun(_) | Self::CancelRun { .. } | Self::TerminateRun { .. } => Role::Operator,
             Self::PauseRun { .. } | Self::ResumeRun { .. } | Self::RetryRun { .. } => Role::Operator,
             Self::ForkRun(_) | Self::SignalRun { .. } | Self::DecideApproval { .. } => Role::Operator,
+            Self::SetPriority { .. } | Self::MoveTo { .. } => Role::Operator,
             Self::PauseQueue { .. } | Self::ResumeQueue { .. } | Self::EmitEvent { .. } => Role::Operator,
             Self::PauseSchedule { .. } | Self::ResumeSchedule { .. } => Role::Operator,
             Self::TriggerSchedule { .. } => Role::Operator,
@@ -353,6 +372,8 @@ impl Action {
             }
             Self::ForkRun(fork) => json!({ "from": fork.from, "version": fork.version, "queue": fork.queue }),
             Self::RetryRun { deadline_ms, .. } => json!({ "deadline_ms": deadline_ms }),
+            Self::SetPriority { priority, .. } => json!({ "priority": priority }),
+            Self::MoveTo { queue, .. } => json!({ "queue": queue }),
             Self::SignalRun { name, .. } => json!({ "name": name }),
             Self::DecideApproval { step, approve, .. } => json!({ "step": step, "approve": approve }),
             Self::SetQueueLimits { limits, .. } => json!({ "limits": limits }),

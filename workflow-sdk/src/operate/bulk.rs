@@ -215,6 +215,7 @@ fn check(client: &Client, apply: &BulkAction) -> Result<(), ClientError> {
             let signal = key.iter().fold(signal, |signal, key| signal.key(key));
             signal.checked().map(drop)
         }
+        BulkAction::MoveTo { queue } => Ok(check_queue(queue)?),
         BulkAction::ForkRun { version, queue, .. } => {
             if let Some(version) = version {
                 check_name(NameSubject::Version, version)?;

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use workflow_engine::model::{BulkId, RunId};
+use workflow_engine::model::{BulkId, Priority, RunId};
 
 use super::{Action, ForkRun, Payload, Query, Role};
 
@@ -67,6 +67,16 @@ pub enum BulkAction {
     PauseRun,
     /// See [`Action::ResumeRun`].
     ResumeRun,
+    /// See [`Action::SetPriority`]. A run that has begun is skipped.
+    SetPriority {
+        /// The priority.
+        priority: Priority,
+    },
+    /// See [`Action::MoveTo`]. A run that a worker holds fails.
+    MoveTo {
+        /// The queue.
+        queue: String,
+    },
     /// See [`Action::RetryRun`]. A run that has not failed is skipped.
     RetryRun {
         /// A deadline that replaces the present one, in milliseconds from the commit.
@@ -108,6 +118,8 @@ impl BulkAction {
             Self::TerminateRun => Action::TerminateRun { run },
             Self::PauseRun => Action::PauseRun { run },
             Self::ResumeRun => Action::ResumeRun { run },
+            Self::SetPriority { priority } => Action::SetPriority { run, priority },
+            Self::MoveTo { queue } => Action::MoveTo { run, queue },
             Self::RetryRun { deadline_ms } => Action::RetryRun { run, deadline_ms },
             Self::ForkRun { from, version, queue } => {
                 Action::ForkRun(Box::new(ForkRun { from, version, queue, ..ForkRun::new(run) }))
@@ -129,6 +141,7 @@ impl BulkAction {
     pub const fn role(&self) -> Role {
         match self {
             Self::CancelRun | Self::TerminateRun | Self::PauseRun | Self::ResumeRun => Role::Operator,
+            Self::SetPriority { .. } | Self::MoveTo { .. } => Role::Operator,
             Self::RetryRun { .. } | Self::ForkRun { .. } | Self::SignalRun { .. } => Role::Operator,
             Self::DeleteRun => Role::Admin,
         }
@@ -176,6 +189,8 @@ mod tests {
             BulkAction::PauseRun,
             BulkAction::ResumeRun,
             BulkAction::DeleteRun,
+            BulkAction::SetPriority { priority: Priority::Low },
+            BulkAction::MoveTo { queue: "mail".into() },
             go,
             fork,
             retry,

@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures::StreamExt;
 
 use workflow_engine::model::{
-    AuditId, BulkCounts, BulkFailure, BulkRecord, NewAudit, RunId, RunStatus, RunSummary, UnreadablePayload,
+    AuditId, BulkCounts, BulkFailure, BulkRecord, Lane, NewAudit, RunId, RunStatus, RunSummary, UnreadablePayload,
 };
 use workflow_engine::store::{
-    AuditedWrite, BulkChunk, BulkClaim, DatabaseError, DatabaseErrorKind, DeleteWrite, Direction, RunList, SCAN_BUDGET,
-    Write, list_runs,
+    AuditedWrite, BulkChunk, BulkClaim, DatabaseError, DatabaseErrorKind, DeleteWrite, Direction, PlaceChange,
+    PlaceWrite, RunList, SCAN_BUDGET, Write, list_runs,
 };
 
 use crate::{Client, ClientError};
@@ -102,7 +102,7 @@ async fn prepared(
     if !concerns(action, &run) {
         return Ok((id, Prepared::Skipped));
     }
-    let write = match write(client, row, action, id).await {
+    let write = match write(client, row, action, &run).await {
         Ok(write) => write,
         Err(ClientError::UnknownRun { .. } | ClientError::NotFailed { .. }) => return Ok((id, Prepared::Skipped)),
         Err(ClientError::Database(error)) => return Err(error),
@@ -123,19 +123,34 @@ fn concerns(action: &BulkAction, run: &RunSummary) -> bool {
         BulkAction::PauseRun => is_open && run.paused_at.is_none(),
         BulkAction::ResumeRun => is_open && run.paused_at.is_some(),
         BulkAction::TerminateRun | BulkAction::SignalRun { .. } => is_open,
+        BulkAction::SetPriority { priority } => is_open && run.priority != Some(*priority),
+        BulkAction::MoveTo { queue } => is_open && run.lane.queue != *queue,
         BulkAction::RetryRun { .. } => run.status == RunStatus::Failed,
         BulkAction::ForkRun { .. } | BulkAction::DeleteRun => true,
     }
 }
 
 /// Returns the write of the single order, as the client would commit it.
-async fn write(client: &Client, row: &BulkRecord, action: &BulkAction, run: RunId) -> Result<Write, ClientError> {
+async fn write(
+    client: &Client,
+    row: &BulkRecord,
+    action: &BulkAction,
+    summary: &RunSummary,
+) -> Result<Write, ClientError> {
+    let run = summary.id;
     Ok(match action {
         BulkAction::CancelRun => Write::Cancel(run),
         BulkAction::TerminateRun => Write::Terminate(run),
         BulkAction::PauseRun => Write::Pause(run),
         BulkAction::ResumeRun => Write::Resume(run),
         BulkAction::DeleteRun => Write::Delete(DeleteWrite { run_id: run, ended_before: None }),
+        BulkAction::SetPriority { priority } => {
+            Write::Place(PlaceWrite { run_id: run, change: PlaceChange::Priority(*priority) })
+        }
+        BulkAction::MoveTo { queue } => {
+            let lane = Lane { queue: queue.clone(), ..summary.lane.clone() };
+            Write::Place(PlaceWrite { run_id: run, change: PlaceChange::Queue { lane, gate: summary.gate.clone() } })
+        }
         BulkAction::RetryRun { deadline_ms } => {
             let retry = client.retry(run);
             let retry = deadline_ms.iter().fold(retry, |retry, ms| retry.deadline(Duration::from_millis(*ms)));

@@ -222,7 +222,7 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use workflow_engine::model::{LimitRule, QueueLimits, RunId};
+    use workflow_engine::model::{LimitRule, Priority, QueueLimits, RunId};
 
     use super::super::{BulkAction, BulkId, ForkRun, StartBulk, StartRun};
     use super::*;
@@ -234,7 +234,7 @@ mod tests {
         let mut fork = ForkRun::new(run);
         fork.input = Some(payload());
         let mut start = StartRun::new("checkout", payload());
-        (start.key, start.priority) = (Some("secret key".into()), Some(workflow_engine::model::Priority::High));
+        (start.key, start.priority) = (Some("secret key".into()), Some(Priority::High));
         start.tags.insert("customer".into(), "secret tag".into());
         let signal = BulkAction::SignalRun { name: "go".into(), payload: payload(), key: Some("secret key".into()) };
         vec![
@@ -243,6 +243,8 @@ mod tests {
             Action::TerminateRun { run },
             Action::PauseRun { run },
             Action::ResumeRun { run },
+            Action::SetPriority { run, priority: Priority::Low },
+            Action::MoveTo { run, queue: queue() },
             Action::RetryRun { run, deadline_ms: Some(5) },
             Action::ForkRun(Box::new(fork)),
             Action::SignalRun { run, name: "go".into(), payload: payload(), key: Some("secret key".into()) },
@@ -292,7 +294,7 @@ mod tests {
         let verbs: BTreeSet<&str> = actions.iter().map(Action::verb).collect();
         assert_eq!(verbs.len(), actions.len());
         let is_role = |wanted| actions.iter().filter(|action| action.role() == wanted).count();
-        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 17, 8));
+        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 19, 8));
         assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
     }
 

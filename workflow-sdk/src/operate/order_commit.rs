@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::Instrument;
 use workflow_engine::model::{AuditId, BulkId, Decision, NewAudit, RunId, SignalOutcome, TraceContext};
 use workflow_engine::observe::OpenSpan;
-use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
+use workflow_engine::store::{CancelOutcome, PauseOutcome, PlaceOutcome, ResumeOutcome};
 
 use crate::{Client, ClientError};
 
@@ -55,6 +55,8 @@ async fn carry_out(
             ResumeOutcome::Ended(status) => OrderOutcome::AlreadyEnded { status },
             _ => return Err(ClientError::UnknownRun { run_id: run }.into()),
         },
+        Action::SetPriority { run, priority } => placed(audited.set_priority(run, priority).await?, run)?,
+        Action::MoveTo { run, queue } => placed(audited.move_to(run, queue).await?, run)?,
         Action::RetryRun { run, deadline_ms } => {
             let retry = audited.retry(run);
             match deadline_ms {
@@ -191,6 +193,20 @@ fn canceled(outcome: CancelOutcome, run_id: RunId) -> Result<OrderOutcome, Clien
         CancelOutcome::Requested => Ok(OrderOutcome::CancelRequested),
         CancelOutcome::Ended(status) => Ok(OrderOutcome::AlreadyEnded { status }),
         _ => Err(ClientError::UnknownRun { run_id }),
+    }
+}
+
+fn placed(outcome: PlaceOutcome, run_id: RunId) -> Result<OrderOutcome, OperateError> {
+    match outcome {
+        PlaceOutcome::Changed => Ok(OrderOutcome::Changed),
+        PlaceOutcome::Unchanged => Ok(OrderOutcome::Unchanged),
+        PlaceOutcome::Begun => Ok(OrderOutcome::HasBegun),
+        PlaceOutcome::Ended(status) => Ok(OrderOutcome::AlreadyEnded { status }),
+        PlaceOutcome::Held => {
+            let help = "pause it, move it once it is parked, and resume it";
+            Err(OperateError::new(OperateErrorCode::Conflict, format!("a worker holds run {run_id}"), help))
+        }
+        _ => Err(ClientError::UnknownRun { run_id }.into()),
     }
 }
 

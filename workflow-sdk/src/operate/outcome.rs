@@ -48,6 +48,8 @@ pub enum OrderOutcome {
     Resumed,
     /// It was not paused, and nothing was changed.
     NotPaused,
+    /// The run has begun, so it goes before runs that have not, and has no priority any more.
+    HasBegun,
     /// The failed run is tried again.
     Retried,
     /// The signal is in the inbox of the run.
@@ -94,7 +96,7 @@ pub enum OrderOutcome {
     },
     /// The bulk operation changes no further run.
     BulkStopped,
-    /// The queue, limit or schedule is as the order wants it.
+    /// The queue, limit, schedule or place of the run is as the order wants it.
     Changed,
     /// It was so before, and nothing was changed.
     Unchanged,
@@ -114,6 +116,7 @@ impl OrderOutcome {
             Self::PauseRequested => format!("{subject} pauses once its running steps have ended"),
             Self::Resumed => format!("{subject} goes on when it is due"),
             Self::NotPaused => format!("{subject} was not paused; nothing was changed"),
+            Self::HasBegun => format!("{subject} has begun, and goes before runs that have not; nothing was changed"),
             Self::Retried => format!("{subject} is tried again"),
             Self::Signaled => format!("the signal is in the inbox of {subject}"),
             Self::AlreadySignaled { at } => {

@@ -42,6 +42,7 @@ mod hints;
 mod lease;
 mod ownerless;
 mod pause;
+mod placement;
 mod read;
 mod retry;
 mod room;

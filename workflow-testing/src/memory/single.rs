@@ -24,7 +24,7 @@ pub(super) fn set_key(tables: &mut Tables, run: RunId, key: Option<&SingleKey>) 
 
 /// Gives a run that has not begun the values of a new one.
 pub(super) fn move_run(tables: &mut Tables, moved: &MovedRun, new: &NewRun, now: Timestamp) {
-    start::add_gate(tables, new);
+    start::add_gate(tables, new.place());
     tables.update(moved.id, |run| {
         let start = new.start.resolve(now);
         let latest = moved.max_wait.map_or(start, |wait| run.created_at + wait);

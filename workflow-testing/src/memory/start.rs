@@ -1,6 +1,6 @@
 //! Starts of runs.
 
-use workflow_engine::model::{NewRun, Run, RunStatus, Timestamp};
+use workflow_engine::model::{Lane, NewRun, Run, RunStatus, Timestamp};
 use workflow_engine::store::StartOutcome;
 
 use super::tables::Tables;
@@ -11,7 +11,7 @@ pub(super) fn start(tables: &mut Tables, new: &NewRun, now: Timestamp) -> StartO
     if let Some(outcome) = find(tables, new) {
         return outcome;
     }
-    add_gate(tables, new);
+    add_gate(tables, new.place());
     tables.insert(row(new, now));
     StartOutcome::Created
 }
@@ -28,11 +28,11 @@ pub(super) fn find(tables: &Tables, new: &NewRun) -> Option<StartOutcome> {
     })
 }
 
-/// Adds the gate of this start, if it has one.
-pub(super) fn add_gate(tables: &mut Tables, new: &NewRun) {
-    if let Some(gate) = &new.gate {
-        tables.gates.add(&new.lane, gate);
-        tables.queue_mut(&new.lane.queue).has_gates = true;
+/// Adds the gate of this place, if it has one.
+pub(super) fn add_gate(tables: &mut Tables, (lane, gate): (&Lane, Option<&str>)) {
+    if let Some(gate) = gate {
+        tables.gates.add(lane, gate);
+        tables.queue_mut(&lane.queue).has_gates = true;
     }
 }
 
