@@ -83,6 +83,7 @@ fn every_code_has_a_broken_document() {
 fn the_messages_say_what_is_meant() {
     for (name, message) in [
         ("key_step", "step \"charge\" has no key \"retires\"; did you mean \"retry\"?"),
+        ("key_arguments", "step \"a\" has no key \"arguments\"; did you mean \"args\"?"),
         ("kind_two", "step \"x\" has the kinds \"tool\" and \"wait\"; a step has one"),
         ("id_twice", "id \"pay\" stands already in line 5"),
         ("type_attempts", "retry.attempts is 0; it counts the first try, so 1 or more"),
