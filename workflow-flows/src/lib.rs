@@ -36,7 +36,7 @@ pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use flows::{
     Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
-    ReportedError, Triggered, check_event, flow_key,
+    ReportedError, Triggered, answer_step, check_event, flow_key, report_step,
 };
 pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};

@@ -23,7 +23,7 @@ use failure::{unknown_flow, unknown_version};
 use newest::Newest;
 
 pub use document::{CheckedFlow, FlowDocument};
-pub use gate::{Answer, Report, ReportedError};
+pub use gate::{Answer, Report, ReportedError, answer_step, report_step};
 pub(crate) use gate::{DECISION, REPORT};
 pub(crate) use schedule::refuse_times;
 pub use start::flow_key;
