@@ -13,6 +13,8 @@ mod arguments;
 pub mod assert;
 #[cfg(feature = "crypto")]
 pub mod crypto;
+#[cfg(feature = "http")]
+mod excerpt;
 #[cfg(all(target_os = "linux", feature = "fs"))]
 pub mod files;
 #[cfg(any(feature = "assert", feature = "crypto", feature = "fs", feature = "log"))]
