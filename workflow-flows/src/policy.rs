@@ -11,7 +11,7 @@ use serde_json::Value;
 ///
 /// impl Policy for OnlyOps {
 ///     fn may(&self, actor: &str, tool: &str, _args: &Value) -> bool {
-///         actor == "ops" || tool != "shell"
+///         actor == "ops" || tool != "shell.run"
 ///     }
 /// }
 ///
