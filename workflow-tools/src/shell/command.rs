@@ -70,8 +70,8 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     }
 }
 
-/// Starts a command on a thread that lives as long as the program: the kernel kills the program when
-/// the thread that has started it ends, and so when this process ends.
+/// Starts a command on a thread that lives as long as the program: the kernel kills the program
+/// when the thread that has started it ends, and so when this process ends.
 async fn start(command: StdCommand, folder: OwnedFd) -> io::Result<(Started, Receiver<()>)> {
     let mark = uuid::Uuid::new_v4().to_string();
     let mut command = Command::from(command);

@@ -1,4 +1,4 @@
-//! Files and servers that landlock keeps from programs. The account of the programs may reach all of it.
+//! Files and servers that landlock keeps from programs, although their account may reach them.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! The tool `shell.run`. This program is its own helper, so it has no harness:
-//! `cargo test -p workflow-tools --test shell -- WORD` runs the tests whose names have a word in them.
+//! The tool `shell.run`. This program is its own helper, so it has no harness: `cargo test -p
+//! workflow-tools --test shell -- WORD` runs the tests whose names have a word in them.
 //!
 //! A program of these tests that meets no limit ends by itself after a moment, and takes little.
 
