@@ -9,7 +9,7 @@ use rmcp::service::{RunningService, ServiceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workflow_flows::check::Fix;
-use workflow_flows::{FlowRuntime, FlowStore, ToolCall, flow};
+use workflow_flows::{FlowRuntime, FlowStore, Flows, ToolCall, flow};
 use workflow_http::{Access, Actor};
 use workflow_mcp::Mcp;
 use workflow_sdk::prelude::*;
@@ -91,7 +91,8 @@ async fn main() -> Result<(), Failed> {
 
     // In place of two processes: the agent would start `workflow mcp --to DATABASE`.
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    let mcp = Mcp::new(client).flows(FlowStore::in_memory());
+    let flows = Flows::new(client.clone(), FlowStore::in_memory());
+    let mcp = Mcp::new(client).flows(flows);
     let (read, write) = tokio::io::split(theirs);
     let server = tokio::spawn(async move { mcp.serve(Actor::admin("agent"), &Access::local(), read, write).await });
     let agent = Agent(().serve(tokio::io::split(ours)).await?);

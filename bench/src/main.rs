@@ -7,6 +7,7 @@ mod backlog;
 mod baseline;
 mod clock;
 mod contention;
+mod dashboard;
 mod database;
 mod enqueue;
 mod events;
@@ -18,6 +19,7 @@ mod history;
 mod idle;
 mod latency;
 mod limits;
+mod operate;
 mod process;
 mod proxy;
 mod report;
@@ -28,6 +30,7 @@ mod schedules;
 mod server;
 mod signals;
 mod sleepers;
+mod system;
 mod tables;
 mod takeover;
 mod throughput;
@@ -100,6 +103,10 @@ enum Bench {
     Sleepers(sleepers::Args),
     /// Measures a claim among millions of runs that it must not take.
     Backlog(backlog::Args),
+    /// Measures the reads of operators over a system of many runs.
+    Operate(operate::Args),
+    /// Measures how long the server works on the pages of the dashboard over a system of many runs.
+    Dashboard(dashboard::Args),
     /// Measures how late runs are created that many schedules start in the same second.
     Schedules(schedules::Args),
     /// Runs a worker for another benchmark, until its input ends.
@@ -139,6 +146,8 @@ async fn bench() -> BoxResult<()> {
         Bench::Takeover(args) => takeover::run(args).await,
         Bench::Sleepers(args) => sleepers::run(args).await,
         Bench::Backlog(args) => backlog::run(args).await,
+        Bench::Operate(args) => operate::run(args).await,
+        Bench::Dashboard(args) => dashboard::run(args).await,
         Bench::Schedules(args) => schedules::run(args).await,
         Bench::Worker(args) => worker::run(args).await,
     }

@@ -31,6 +31,11 @@ impl Samples {
         self.median().as_secs_f64() * 1e3
     }
 
+    /// Returns the 95th percentile in milliseconds.
+    pub(crate) fn p95_ms(&self) -> f64 {
+        self.quantile(0.95).as_secs_f64() * 1e3
+    }
+
     /// Returns the 99th percentile in milliseconds.
     pub(crate) fn p99_ms(&self) -> f64 {
         self.quantile(0.99).as_secs_f64() * 1e3

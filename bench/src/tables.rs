@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// program fair, which is not polled.
 const PAUSE_PER_POLL: u32 = 100;
 
-/// A connection to the tables of a database. `{runs}`, `{lanes}`, `{steps}`, `{turns}` and
-/// `{workers}` in its statements are replaced by the names of the tables.
+/// A connection to the tables of a database. `{runs}`, `{lanes}`, `{steps}`, `{stats}`, `{tags}`,
+/// `{turns}` and `{workers}` in its statements are replaced by the names of the tables.
 #[derive(Debug)]
 pub(crate) struct Tables<'a> {
     database: &'a Database,
@@ -54,6 +54,8 @@ impl<'a> Tables<'a> {
                 .replace("{runs}", &table("workflow_runs"))
                 .replace("{lanes}", &table("workflow_lanes"))
                 .replace("{steps}", &table("step_attempts"))
+                .replace("{stats}", &table("workflow_stats"))
+                .replace("{tags}", &table("workflow_tags"))
                 .replace("{turns}", &table("workflow_turns"))
                 .replace("{workers}", &table("workflow_workers")),
         )

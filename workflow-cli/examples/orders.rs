@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use workflow_flows::{FlowRuntime, Policy, ToolCall, flow};
 use workflow_sdk::prelude::*;
 use workflow_worker::{Retain, Worker};
 
@@ -24,9 +25,26 @@ async fn pack(order: u64) -> String {
     format!("parcel {order}")
 }
 
+/// Guests look, and call nothing.
+struct NoGuests;
+
+impl Policy for NoGuests {
+    fn may(&self, actor: &str, _tool: &str, _args: &serde_json::Value) -> bool {
+        actor != "guest"
+    }
+}
+
+/// The tools of flows.
+fn tools() -> FlowRuntime {
+    let pack = |order: u64, _call: ToolCall| async move { Ok(pack(order).await) };
+    FlowRuntime::builder().tool("pack", pack).policy(NoGuests).build()
+}
+
 fn main() -> ExitCode {
     workflow_cli::kit("orders")
         .database("sqlite://orders.db")
-        .worker(async |client| Ok(Worker::new(client, ()).register(checkout).retain(Retain::all(30 * DAY))))
+        .worker_with_flows(async |client| {
+            Ok(Worker::new(client, tools()).register(checkout).register(flow).retain(Retain::all(30 * DAY)))
+        })
         .main()
 }

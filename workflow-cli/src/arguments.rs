@@ -23,7 +23,7 @@ pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
 pub(crate) use flows::{
-    CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, ListFlows, RunFlow, TestFlows,
+    CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowFiles, FlowVerb, FormatFlows, ListFlows, RunFlow, TestFlows,
 };
 pub(crate) use inbox::{InboxVerb, ListInbox};
 pub(crate) use knowledge::{KbVerb, ListKb, SearchKb};
@@ -236,7 +236,7 @@ pub(crate) struct RunWorker {
     #[arg(long)]
     pub(crate) no_migrate: bool,
     /// Serve /healthz, /readyz, /metrics and the interface for operators on this address, as
-    /// 127.0.0.1:7777
+    /// 127.0.0.1:7777; a program with flows serves these, too, and MCP at /mcp
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
 }
@@ -248,7 +248,7 @@ pub(crate) struct Serve {
     /// The address
     #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
     pub(crate) http: SocketAddr,
-    /// Serve flows, too: checks, deploys, starts, answers to gates, and webhooks.
+    /// Serve flows, too: checks, deploys, starts, answers to gates, and webhooks; and MCP at /mcp.
     /// WORKFLOW_GATE_SECRET, of at least 32 bytes, opens the tokens of gates; WORKFLOW_SECRET_HOOK
     /// is the secret `hook` of webhooks
     #[arg(long)]

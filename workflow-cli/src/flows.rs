@@ -1,5 +1,5 @@
-//! `workflow flow`: documents of flows. Only `flow run` without `--dry-run` needs a database;
-//! `versions` has the verbs that are about deployed flows.
+//! `workflow flow`: documents of flows. `versions` has the verbs that need a database: those about
+//! deployed flows, and checks that ask tools.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,11 +10,12 @@ use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
 use workflow_flows::document::{Bounds, Lines, parse};
 use workflow_flows::graph::{Flow, OnTimeout};
-use workflow_flows::{FLOW_TAG, FlowStart, SCHEMA, flow_key, levels, mermaid};
+use workflow_flows::{FLOW_TAG, FlowDocument, FlowStart, SCHEMA, flow_key, levels, mermaid};
 use workflow_sdk::Workflow;
 
 use crate::arguments::{
-    CheckFlows, DrawFlow, FlowDialect, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartOptions, StartRun, Verb,
+    CheckFlows, DrawFlow, FlowDialect, FlowFiles, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartOptions, StartRun,
+    Verb,
 };
 use crate::dry_run::{DryRun, Ended, Row, Stubs, lines, rows};
 use crate::kit::block_on;
@@ -39,13 +40,11 @@ pub(crate) enum Done {
 /// Runs a verb that needs no database, or turns it into the one that does.
 pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
     let exit = match verb {
-        // A dry run starts nothing, so it never looks for a deployed flow.
-        FlowVerb::Run(arguments) if arguments.dry_run || !is_deployed(&arguments.file) => {
-            return start(*arguments, output);
-        }
+        FlowVerb::Run(arguments) if !is_deployed(&arguments.file) => return start(*arguments, output),
         FlowVerb::Run(_) | FlowVerb::Deploy(_) | FlowVerb::List(_) => return Ok(Done::Goes(Verb::Flow(verb))),
+        FlowVerb::Check(ref arguments) if arguments.connection.connect => return Ok(Done::Goes(Verb::Flow(verb))),
         FlowVerb::Test(arguments) => flow_test::run(&arguments, output)?,
-        FlowVerb::Check(arguments) => check_files(&arguments, output)?,
+        FlowVerb::Check(arguments) => tell_all(&arguments, &check_all(checked_documents(&arguments)?), output)?,
         FlowVerb::Fmt(arguments) => format_files(&arguments, output)?,
         FlowVerb::Diagram(arguments) => draw(&arguments, output)?,
         FlowVerb::Schema => {
@@ -56,39 +55,63 @@ pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
     Ok(Done::Ended(exit))
 }
 
-fn check_files(arguments: &CheckFlows, output: &Output) -> Result<Exit, Failure> {
-    let input = match &arguments.input {
+/// A document of a flow, and the name of its file.
+pub(crate) type Named = (String, FlowDocument);
+
+/// Reads the documents of a check, each with the input of a run if one is given.
+pub(crate) fn checked_documents(arguments: &CheckFlows) -> Result<Vec<Named>, Failure> {
+    let input: Option<Value> = match &arguments.input {
         None => None,
         Some(text) => Some(serde_json::from_str(text).map_err(|error| {
             Failure::usage(format!("--input is no JSON: {error}"), "as --input '{\"order\": {\"id\": \"o-1\"}}'")
         })?),
     };
-    let mut has_errors = false;
-    let mut answers = Vec::new();
-    for file in &arguments.files.files {
-        let source = read(file)?;
-        let name = name_of(file);
-        let mut checked = check(&source, &options(arguments.files.dialect, &name));
-        if let (Some(input), Some(flow)) = (&input, &checked.flow) {
-            let found = check_input(flow, input);
-            checked.findings.extend(found);
-        }
-        let counts = |finding: &Finding| arguments.strict || finding.severity == Severity::Error;
-        has_errors |= checked.untold > 0 || checked.findings.iter().any(counts);
-        answers.push((file.display().to_string(), checked));
+    let mut documents = read_documents(&arguments.files, None)?;
+    for (_, document) in &mut documents {
+        document.input.clone_from(&input);
     }
-    if output.is_for_people() {
-        for (file, checked) in &answers {
-            tell(file, checked, output)?;
-            if let Some(flow) = checked.flow.as_ref().filter(|_| arguments.plan) {
-                output.line(level_lines(flow))?;
-                output.line(mermaid(flow).trim_end())?;
-            }
-        }
-    } else {
-        report(&answers, output)?;
+    Ok(documents)
+}
+
+/// Reads documents. The name is that of a flow whose dialect has no place for one; default: that of
+/// the file.
+pub(crate) fn read_documents(files: &FlowFiles, name: Option<&str>) -> Result<Vec<Named>, Failure> {
+    files.files.iter().map(|file| read_document(file, files.dialect, name)).collect()
+}
+
+fn read_document(file: &Path, dialect: Option<FlowDialect>, name: Option<&str>) -> Result<Named, Failure> {
+    let mut document = FlowDocument::new(read(file)?);
+    document.dialect = dialect.map(Dialect::from);
+    document.name = Some(name.map_or_else(|| name_of(file), str::to_owned)).filter(|name| !name.is_empty());
+    Ok((file.display().to_string(), document))
+}
+
+/// Checks each document by itself.
+pub(crate) fn check_all(documents: Vec<Named>) -> Vec<(String, Checked)> {
+    documents.into_iter().map(|(file, document)| (file, document.check())).collect()
+}
+
+/// Tells the findings of a check. Returns whether there are errors.
+pub(crate) fn tell_all(
+    arguments: &CheckFlows,
+    answers: &[(String, Checked)],
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let counts = |finding: &Finding| arguments.strict || finding.severity == Severity::Error;
+    let is_refused = |checked: &Checked| checked.untold > 0 || checked.findings.iter().any(counts);
+    let exit = if answers.iter().any(|(_, checked)| is_refused(checked)) { Exit::Error } else { Exit::Ok };
+    if !output.is_for_people() {
+        report(answers, output)?;
+        return Ok(exit);
     }
-    Ok(if has_errors { Exit::Error } else { Exit::Ok })
+    for (file, checked) in answers {
+        tell(file, checked, output)?;
+        if let Some(flow) = checked.flow.as_ref().filter(|_| arguments.plan) {
+            output.line(level_lines(flow))?;
+            output.line(mermaid(flow).trim_end())?;
+        }
+    }
+    Ok(exit)
 }
 
 /// Prints what was found in each document, for programs.
@@ -137,9 +160,7 @@ fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
         return Ok(Done::Ended(Exit::Error));
     };
     if arguments.dry_run {
-        let stubs = arguments.stub.as_deref().map(read_stubs).transpose()?.unwrap_or_default();
-        let actor = order::actor(&arguments.options.author).unwrap_or_default();
-        return dry_run(DryRun { flow, input, actor, stubs, is_strict: false }, output).map(Done::Ended);
+        return block_on(dry_run(flow, input, &arguments, output)).map(Done::Ended);
     }
     let start = FlowStart::new(flow).input(input).actor(order::actor(&arguments.options.author).unwrap_or_default());
     Ok(Done::Goes(Verb::Runs(RunsVerb::Start(Box::new(run_of(start, arguments.options)?)))))
@@ -192,9 +213,11 @@ pub(crate) fn read_values(file: &Path) -> Result<Value, Failure> {
 }
 
 /// Runs a flow with stubs, and prints what each step does.
-fn dry_run(run: DryRun, output: &Output) -> Result<Exit, Failure> {
-    let name = run.flow.name.clone();
-    let ended = block_on(async { Ok(run.run().await?) })?;
+pub(crate) async fn dry_run(flow: Flow, input: Value, arguments: &RunFlow, output: &Output) -> Result<Exit, Failure> {
+    let stubs = arguments.stub.as_deref().map(read_stubs).transpose()?.unwrap_or_default();
+    let actor = order::actor(&arguments.options.author).unwrap_or_default();
+    let name = flow.name.clone();
+    let ended = DryRun { flow, input, actor, stubs, is_strict: false }.run().await?;
     let report = DryRunReport::new(&name, &ended);
     output.one(&report, || name.clone(), |_| lines(&ended).join("\n"))?;
     Ok(if ended.outcome.is_ok() { Exit::Ok } else { Exit::Error })
@@ -273,13 +296,19 @@ fn level_lines(flow: &Flow) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+impl From<FlowDialect> for Dialect {
+    fn from(dialect: FlowDialect) -> Self {
+        match dialect {
+            FlowDialect::Native => Self::Native,
+            FlowDialect::TwoTable => Self::TwoTable,
+            FlowDialect::Opcode => Self::Opcode,
+            FlowDialect::Cncf => Self::Cncf,
+        }
+    }
+}
+
 pub(crate) fn options(dialect: Option<FlowDialect>, name: &str) -> Options<'_> {
-    let dialect = dialect.map(|dialect| match dialect {
-        FlowDialect::Native => Dialect::Native,
-        FlowDialect::TwoTable => Dialect::TwoTable,
-        FlowDialect::Opcode => Dialect::Opcode,
-        FlowDialect::Cncf => Dialect::Cncf,
-    });
+    let dialect = dialect.map(Dialect::from);
     // The name of the file is the name of a flow only in dialects that have no place for one.
     Options {
         dialect,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use futures::future::LocalBoxFuture;
+use workflow_flows::FlowRuntime;
 use workflow_sdk::metrics::Metrics;
 use workflow_sdk::{BoxError, Client, Connect};
 use workflow_worker::Worker;
@@ -16,10 +17,17 @@ use crate::output::Output;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
-use crate::target::Target;
-use crate::{Exit, Failure, demo, flows, inbox, knowledge, prune, template, verbs};
+use crate::target::{Target, open_flows};
+use crate::{Exit, Failure, demo, flows, inbox, knowledge, prune, template, verbs, versions};
 
-type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Box<dyn Served>, BoxError>>>;
+/// Makes the worker of the application.
+pub(crate) type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Made, BoxError>>>;
+
+/// The worker of the application, and the runtime of its flows if it has flows.
+pub(crate) struct Made {
+    worker: Box<dyn Served>,
+    pub(crate) flows: Option<FlowRuntime>,
+}
 
 type SetOptions = Box<dyn FnOnce(Connect) -> Connect>;
 
@@ -89,8 +97,47 @@ impl Kit {
         S: Send + Sync + 'static,
         F: AsyncFnOnce(Client) -> Result<Worker<S>, BoxError> + 'static,
     {
-        self.worker =
-            Some(Box::new(move |client| Box::pin(async move { Ok(Box::new(make(client).await?) as Box<dyn Served>) })));
+        self.worker = Some(Box::new(move |client| {
+            Box::pin(async move { Ok(Made { worker: Box::new(make(client).await?), flows: None }) })
+        }));
+        self
+    }
+
+    /// Sets the function that makes a worker that runs flows. Such a program serves flows over HTTP
+    /// and MCP with `run --http`, and `flow check --connect` asks the tools of its runtime.
+    ///
+    /// ```no_run
+    /// // no_run: it reads the arguments of the process.
+    /// use serde_json::Value;
+    /// use workflow_flows::{FlowRuntime, ToolCall, flow};
+    /// use workflow_worker::Worker;
+    ///
+    /// fn main() -> std::process::ExitCode {
+    ///     workflow_cli::kit("orders")
+    ///         .database("sqlite://orders.db")
+    ///         .worker_with_flows(async |client| {
+    ///             let reserve = |_args: Value, _call: ToolCall| async move { Ok("reserved") };
+    ///             let runtime = FlowRuntime::builder().tool("reserve", reserve).client(client.clone());
+    ///             Ok(Worker::new(client, runtime.build()).register(flow))
+    ///         })
+    ///         .main()
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// An error of the function is shown, and the program exits with code 1.
+    pub fn worker_with_flows<S, F>(mut self, make: F) -> Self
+    where
+        S: AsRef<FlowRuntime> + Send + Sync + 'static,
+        F: AsyncFnOnce(Client) -> Result<Worker<S>, BoxError> + 'static,
+    {
+        self.worker = Some(Box::new(move |client| {
+            Box::pin(async move {
+                let worker = make(client).await?;
+                let flows = Some(worker.state().as_ref().clone());
+                Ok(Made { worker: Box::new(worker), flows })
+            })
+        }));
         self
     }
 
@@ -128,17 +175,17 @@ impl Kit {
             (None, Some(make)) => serve_with(target, RunWorker::default(), make),
             (Some(Verb::Preflight { strict }), Some(make)) => block_on(async {
                 let client = target.connect().await?;
-                preflight(make(client).await.map_err(refused)?, strict, &output).await
+                preflight(make(client).await.map_err(refused)?.worker, strict, &output).await
             }),
             (Some(Verb::Replay { run }), Some(make)) => block_on(async {
                 let client = target.connect().await?;
-                let worker = make(client.clone()).await.map_err(refused)?;
+                let worker = make(client.clone()).await.map_err(refused)?.worker;
                 replay(worker, &client, &run, &output).await
             }),
             (Some(Verb::Prune(arguments)), make) => block_on(interruptible(async {
                 let client = target.connect().await?;
                 let worker = match make {
-                    Some(make) => Some(make(client.clone()).await.map_err(refused)?),
+                    Some(make) => Some(make(client.clone()).await.map_err(refused)?.worker),
                     None => None,
                 };
                 prune::run(worker.as_deref(), &client, arguments, &output).await
@@ -146,8 +193,11 @@ impl Kit {
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),
-            (Some(Verb::Flow(verb)), _) => flows::run(verb, &output).and_then(|done| match done {
+            (Some(Verb::Flow(verb)), make) => flows::run(verb, &output).and_then(|done| match done {
                 flows::Done::Ended(exit) => Ok(exit),
+                flows::Done::Goes(Verb::Flow(verb)) => {
+                    block_on(interruptible(versions::run(target, verb, make, &output)))
+                }
                 flows::Done::Goes(verb) => block_on(interruptible(verbs::run(target, verb, command, &output))),
             }),
             (Some(Verb::Kb(verb)), _) => block_on(interruptible(knowledge::run(target, verb, &output))),
@@ -172,7 +222,7 @@ impl fmt::Debug for Kit {
     }
 }
 
-fn refused(error: BoxError) -> Failure {
+pub(crate) fn refused(error: BoxError) -> Failure {
     Failure::new(Exit::Error, format!("the worker was not made: {error}"))
 }
 
@@ -181,16 +231,21 @@ fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, 
     multi_thread(async {
         let Some(address) = run.http else {
             let client = open(target, run.no_migrate).await?;
-            return serve(make(client).await.map_err(refused)?, run.concurrency).await;
+            return serve(make(client).await.map_err(refused)?.worker, run.concurrency).await;
         };
         // Before the database is changed, and before the first event.
         let (port, recorder, readiness) = (Port::bind(address).await?, install_recorder(), Readiness::default());
         let target = target.observed(readiness.clone());
         let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
+        let url = target.url()?;
         let client = open(target, run.no_migrate).await?;
-        let worker = make(client.clone()).await.map_err(refused)?;
+        let Made { worker, flows } = make(client.clone()).await.map_err(refused)?;
+        let flows = match flows {
+            Some(runtime) => Some(with_environment(open_flows(&url, &client).await?)?.runtime(runtime)),
+            None => None,
+        };
         tracing::info!(address = %port.address(), "listening for HTTP");
-        let server = port.serve(client, None, readiness, recorder);
+        let server = port.serve(client, flows, readiness, recorder);
         let done = serve(worker, run.concurrency).await;
         server.stop().await;
         done

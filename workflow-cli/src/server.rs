@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use workflow_flows::Flows;
 use workflow_http::{Access, Actor, Streams, router, router_with_flows};
+use workflow_mcp::Mcp;
 use workflow_sdk::metrics::{DatabaseGauges, METRICS, MetricKind};
 use workflow_sdk::operate::Operate;
 use workflow_sdk::{Client, Event, Observer};
@@ -109,7 +110,10 @@ impl Port {
         let streams = Streams::default();
         let access = access().streams(streams.clone());
         let interface = match flows {
-            Some(flows) => router_with_flows(client, access, flows),
+            Some(flows) => {
+                let mcp = Mcp::new(client.clone()).flows(flows.clone());
+                router_with_flows(client, access, flows).nest("/mcp", mcp.router(self::access()))
+            }
             None => router(client, access),
         };
         let app = app(shared, interface);

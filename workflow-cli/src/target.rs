@@ -35,6 +35,12 @@ fn is_server(to: &str) -> bool {
     to.starts_with("http://") || to.starts_with("https://")
 }
 
+/// Opens the deployed flows of a database.
+pub(crate) async fn open_flows(url: &str, client: &Client) -> Result<Flows, Failure> {
+    let store = FlowStore::connect(url).await.map_err(OperateError::from)?;
+    Ok(Flows::new(client.clone(), store))
+}
+
 /// The database of a command, or the server before it, and how to connect to it.
 pub(crate) struct Target {
     global: Global,
@@ -86,8 +92,8 @@ impl Target {
     pub(crate) async fn flows(self) -> Result<(Client, Flows), Failure> {
         let url = url(&self.global)?;
         let client = self.connect().await?;
-        let store = FlowStore::connect(&url).await.map_err(OperateError::from)?;
-        Ok((client.clone(), Flows::new(client, store)))
+        let flows = open_flows(&url, &client).await?;
+        Ok((client, flows))
     }
 
     /// Adds an observer to the client.

@@ -126,6 +126,9 @@ fn run_starts_what_is_valid_and_nothing_else() {
     assert!(text.contains("F060") && text.contains("/x"), "{text}");
     assert_eq!(workflow(&["flow", "run", "good.yaml", "--input", "{"]).0, 2);
     assert_eq!(workflow(&["flow", "run", "missing.yaml"]).0, 2);
+    for verb in ["check", "deploy"] {
+        assert_eq!(workflow(&["flow", verb, "good.yaml", "--connect"]).0, 2, "this program has no tools to ask");
+    }
     assert_eq!(workflow(&["runs", "list", "-o", "ids"]).1, "", "nothing was started");
 
     let arguments = ["flow", "run", "schema.yaml", "--input", r#"{ "x": 7 }"#, "--actor", "ann", "--key", "one"];

@@ -210,3 +210,103 @@ fn a_killed_program_loses_nothing() {
     signal(&second, Signal::KILL);
     second.wait().unwrap();
 }
+
+const PARCELS: &str = "flow: 1\nname: parcels\ndo: [ { id: a, tool: pack, args: \"{{input}}\" } ]\n";
+
+/// Writes a flow, and one with a misspelled tool.
+fn write_flows(directory: &tempfile::TempDir) {
+    std::fs::write(directory.path().join("good.yaml"), PARCELS).unwrap();
+    std::fs::write(directory.path().join("bad.yaml"), PARCELS.replace("tool: pack", "tool: pakc")).unwrap();
+}
+
+#[test]
+fn a_check_asks_the_tools_of_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    write_flows(&directory);
+    let refused = run(&directory, &["flow", "check", "good.yaml", "--connect"]);
+    assert_eq!(refused.status.code(), Some(9), "it makes no tables: {refused:?}");
+    says(&directory, &["migrate"]);
+    assert!(says(&directory, &["flow", "check", "bad.yaml"]).contains("is valid"), "nothing is asked");
+    assert!(says(&directory, &["flow", "check", "good.yaml", "--connect", "--actor", "ann"]).contains("is valid"));
+    let guest = ["good.yaml", "--connect", "--actor", "guest"];
+    for (arguments, code) in [
+        ([&["flow", "check"][..], &["bad.yaml", "--connect"]].concat(), "F040"),
+        ([&["flow", "check"][..], &guest].concat(), "F072"),
+        ([&["flow", "deploy"][..], &["good.yaml", "bad.yaml", "--connect"]].concat(), "F040"),
+        ([&["flow", "deploy"][..], &guest].concat(), "F072"),
+    ] {
+        let refused = run(&directory, &arguments);
+        let text = String::from_utf8_lossy(&refused.stdout).into_owned();
+        assert!(refused.status.code() == Some(1) && text.contains(code), "{arguments:?}: {refused:?}");
+    }
+    assert_eq!(says(&directory, &["flow", "list", "-o", "ids"]), "", "nothing was deployed");
+    says(&directory, &["flow", "deploy", "good.yaml", "--connect", "--actor", "ann"]);
+    assert_eq!(says(&directory, &["flow", "list", "-o", "ids"]), "parcels");
+}
+
+#[test]
+fn a_deployed_flow_runs_dry() {
+    let directory = tempfile::tempdir().unwrap();
+    write_flows(&directory);
+    says(&directory, &["migrate"]);
+    says(&directory, &["flow", "deploy", "good.yaml"]);
+    let dry = ["flow", "run", "parcels", "--dry-run", "--input", "7"];
+    let shown = says(&directory, &dry);
+    assert!(shown.contains("pack") && shown.contains('7'), "{shown}");
+    let unknown = run(&directory, &[&dry[..], &["--version", "9"]].concat());
+    assert_eq!(unknown.status.code(), Some(4), "{unknown:?}");
+    let missing = run(&directory, &["flow", "run", "letters", "--dry-run", "--input", "7"]);
+    assert_eq!(missing.status.code(), Some(4), "{missing:?}");
+    std::fs::write(directory.path().join("stubs.yaml"), "tools: { pack: { result: by hand } }\n").unwrap();
+    let stubbed = says(&directory, &[&dry[..], &["--stub", "stubs.yaml"]].concat());
+    assert!(stubbed.contains("by hand"), "{stubbed}");
+    assert_eq!(says(&directory, &["runs", "list", "-o", "ids"]), "", "nothing was started");
+}
+
+/// Posts JSON; returns the status and the whole answer.
+fn post(address: &str, path: &str, body: &serde_json::Value) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let body = body.to_string();
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\naccept: \
+         application/json, text/event-stream\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("no status: {answer}")), answer)
+}
+
+#[test]
+fn a_worker_with_flows_serves_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["run", "--log", "json", "--http", "127.0.0.1:0"];
+    let mut child = command(&directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (address, mut log) = address(&mut child);
+    let bad = serde_json::json!({ "document": PARCELS.replace("tool: pack", "tool: pakc") });
+    let (status, answer) = post(&address, "/api/v1/flows:check?connect=true", &bad);
+    assert!(status == 200 && answer.contains("F040"), "{answer}");
+    let start = serde_json::json!({ "document": PARCELS, "input": 7 });
+    let (status, answer) = post(&address, "/api/v1/flows:run?wait=60s", &start);
+    assert!(status == 200 && answer.contains("parcel 7"), "{answer}");
+    let call = |tool: &str, arguments: serde_json::Value| {
+        let params = serde_json::json!({ "name": tool, "arguments": arguments });
+        post(
+            &address,
+            "/mcp",
+            &serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }),
+        )
+    };
+    let (status, answer) = call("flow_check", serde_json::json!({ "document": bad["document"], "connect": true }));
+    assert!(status == 200 && answer.contains("F040"), "{answer}");
+    let (status, answer) = call("flow_deploy", serde_json::json!({ "document": PARCELS, "connect": true }));
+    assert!(status == 200 && answer.contains("is_new"), "{answer}");
+    assert!(get(&address, "/api/v1/flows").1.contains("parcels"));
+    signal(&child, Signal::TERM);
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest}");
+}

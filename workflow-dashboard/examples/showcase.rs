@@ -127,6 +127,7 @@ fn worker(client: Client) -> Worker<FlowRuntime> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    workflow_flows::expression::jq_helper();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (address, database) = match *arguments.as_slice() {

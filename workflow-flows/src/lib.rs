@@ -5,6 +5,7 @@
 //! step, so a flow survives the death of its worker as any workflow does. A run carries its whole
 //! graph in its input, so a new version of a flow changes no run that has started.
 
+mod catalog;
 pub mod check;
 mod client;
 mod database;
@@ -36,7 +37,7 @@ pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use flows::{
     Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
-    ReportedError, Triggered, check_event, flow_key,
+    ReportedError, Triggered, answer_step, check_event, flow_key, report_step,
 };
 pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
@@ -48,7 +49,7 @@ pub use record_key::{RecordPart, RecordedSteps};
 pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
 pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};
-pub use tool::{ErrorClass, Tool, ToolCall, ToolError};
+pub use tool::{ErrorClass, Tool, ToolCall, ToolError, ToolServer};
 
 /// The JSON Schema of documents in the native dialect, for editors and agents.
 pub const SCHEMA: &str = include_str!("flow-1.schema.json");

@@ -1,5 +1,8 @@
 use serde_json::Value;
 
+/// The name under which a policy is asked whether an account may write a document.
+pub(crate) const KB_WRITE: &str = "kb.write";
+
 /// Decides what the account of a run may do. It is asked before each attempt of a tool, and before
 /// each write to the knowledge base as the tool `kb.write`, with `base`, `key` and `tags`.
 ///
@@ -11,7 +14,7 @@ use serde_json::Value;
 ///
 /// impl Policy for OnlyOps {
 ///     fn may(&self, actor: &str, tool: &str, _args: &Value) -> bool {
-///         actor == "ops" || tool != "shell"
+///         actor == "ops" || tool != "shell.run"
 ///     }
 /// }
 ///
@@ -22,6 +25,14 @@ pub trait Policy: Send + Sync + 'static {
     /// Returns whether this account may call this tool with these arguments. Secrets stand in the
     /// arguments as their values. A refusal fails the step with F250 and the class `invalid`.
     fn may(&self, actor: &str, tool: &str, args: &Value) -> bool;
+
+    /// Returns whether a flow of this account may contain this call. A check that asks the servers
+    /// of tools asks this, too. The arguments are those of the document, so their templates are
+    /// not rendered. Default: asks [`may`](Self::may). A policy that looks at arguments lets those
+    /// through that are not known yet.
+    fn may_plan(&self, actor: &str, tool: &str, args: &Value) -> bool {
+        self.may(actor, tool, args)
+    }
 }
 
 /// Allows everything: the policy of a runtime that names none.

@@ -102,6 +102,14 @@ impl FlowRuntime {
         self.0.secrets.as_deref()
     }
 
+    pub(crate) fn shared_secrets(&self) -> Option<&Arc<dyn Secrets>> {
+        self.0.secrets.as_ref()
+    }
+
+    pub(crate) fn shared_evaluator(&self) -> Arc<dyn Evaluate> {
+        Arc::clone(&self.0.evaluator)
+    }
+
     pub(crate) fn evaluator(&self) -> &dyn Evaluate {
         &*self.0.evaluator
     }
@@ -112,6 +120,11 @@ impl FlowRuntime {
 
     pub(crate) fn recipe(&self, name: &str) -> Option<&Recipe> {
         self.0.recipes.get(name)
+    }
+
+    /// Returns the names of the recipes.
+    pub(crate) fn recipes(&self) -> impl Iterator<Item = &str> {
+        self.0.recipes.keys().map(String::as_str)
     }
 
     pub(crate) fn channels(&self) -> &[String] {

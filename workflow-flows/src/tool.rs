@@ -1,4 +1,6 @@
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -98,9 +100,32 @@ pub trait Tool: Send + Sync + 'static {
         Value::Bool(true)
     }
 
+    /// Returns the server of the tool, which a check may ask. Default: `None`, because a tool of
+    /// this process has none.
+    fn server(&self) -> Option<Arc<dyn ToolServer>> {
+        None
+    }
+
     /// Runs one attempt and returns its result.
     ///
     /// # Errors
     /// A [`ToolError`] with the class that decides whether the step is tried again.
     async fn call(&self, call: ToolCall) -> Result<Value, ToolError>;
+}
+
+/// The server behind some tools, as a check asks it.
+#[async_trait]
+pub trait ToolServer: Send + Sync + 'static {
+    /// The name by which findings name it. Tools of one name have one server.
+    fn name(&self) -> &str;
+
+    /// Connects on behalf of an account. Returns the JSON Schemas of the arguments of all tools
+    /// that the server has now, by the names under which flows call them. No tool is called.
+    ///
+    /// # Errors
+    /// A [`ToolError`] if the server cannot be reached.
+    ///
+    /// # Cancel safety
+    /// A check drops the future if the answer takes too long. What it has begun ends with it.
+    async fn schemas(&self, actor: &str) -> Result<BTreeMap<String, Value>, ToolError>;
 }

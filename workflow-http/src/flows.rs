@@ -66,9 +66,8 @@ async fn checked(document: FlowDocument) -> Result<Checked, Problem> {
     checked.map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "error", "the check failed", "report it"))
 }
 
-/// Returns the flow of a document, or all of its faults.
-async fn valid(document: FlowDocument) -> Result<Flow, Problem> {
-    let checked = checked(document).await?;
+/// Returns the flow of a checked document, or all of its faults.
+fn valid(checked: Checked) -> Result<Flow, Problem> {
     checked.flow.ok_or_else(|| {
         let detail = format!("the document has {} findings", checked.findings.len() + checked.untold);
         let help = "mend what `findings` tells; most have a `fix`";
@@ -76,9 +75,34 @@ async fn valid(document: FlowDocument) -> Result<Flow, Problem> {
     })
 }
 
+/// Whether the tools of a document are asked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Connect {
+    #[serde(default)]
+    connect: bool,
+}
+
+impl Connect {
+    /// Checks a document, and asks its tools on behalf of the actor if that is wanted. Asking them
+    /// may start programs, so it needs the right to start runs.
+    async fn check(&self, flows: &Flows, actor: &Actor, document: FlowDocument) -> Result<Checked, Problem> {
+        if !self.connect {
+            return checked(document).await;
+        }
+        require(actor, Role::Operator, "flow.check")?;
+        Ok(flows.check_connected(&document, &actor.name).await?)
+    }
+}
+
 /// `POST /flows:check`: tells every fault of a document.
-async fn check(Body(document): Body<FlowDocument>) -> Answer<CheckedFlow> {
-    let checked = checked(document).await?;
+async fn check(
+    Extension(shared): Extension<SharedFlows>,
+    Extension(actor): Extension<Actor>,
+    Query(connect): Query<Connect>,
+    Body(document): Body<FlowDocument>,
+) -> Answer<CheckedFlow> {
+    let checked = connect.check(&shared.flows, &actor, document).await?;
     Ok(Json(CheckedFlow::from(&checked)))
 }
 
@@ -96,12 +120,13 @@ async fn deploy(
     Extension(shared): Extension<SharedFlows>,
     Extension(actor): Extension<Actor>,
     Path(name): Path<String>,
+    Query(connect): Query<Connect>,
     Body(new): Body<NewVersion>,
 ) -> Result<Response, Problem> {
     require(&actor, Role::Admin, "flow.deploy")?;
     let mut document = FlowDocument::new(new.document).name(&name);
     document.dialect = new.dialect;
-    let flow = valid(document).await?;
+    let flow = valid(connect.check(&shared.flows, &actor, document).await?)?;
     if flow.name != name {
         let detail = format!("the document has the flow {:?}, and the path {name:?}", flow.name);
         return Err(Problem::bad_input(detail, "use one name in both"));
@@ -209,7 +234,7 @@ async fn start_of(flows: &Flows, new: &mut NewFlowRun) -> Result<FlowStart, Prob
         (None, Some(document)) if new.version.is_none() => {
             let mut document = FlowDocument::new(document);
             document.dialect = new.dialect;
-            Ok(FlowStart::new(valid(document).await?))
+            Ok(FlowStart::new(valid(checked(document).await?)?))
         }
         _ => {
             let detail = "a run has one of flow, with or without version, and document, with or without dialect";

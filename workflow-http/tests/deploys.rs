@@ -8,7 +8,7 @@ use common::{Server, beside};
 use serde_json::{Value, json};
 use workflow_flows::signature::Webhook;
 use workflow_flows::token::{Gate, Tokens};
-use workflow_flows::{FixedSecrets, FlowRuntime, FlowRuntimeBuilder, FlowStore, Flows, ToolCall, flow};
+use workflow_flows::{FixedSecrets, FlowRuntime, FlowRuntimeBuilder, FlowStore, Flows, Policy, ToolCall, flow};
 use workflow_http::{Access, Actor, router_with_flows};
 use workflow_sdk::sqlx;
 use workflow_tests::{Database, Live, LocalWorker};
@@ -492,4 +492,58 @@ async fn a_webhook_starts_one_run_per_key_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_starts_one_run_per_key_on_postgres() {
     a_webhook_starts_one_run_per_key(Database::Postgres).await;
+}
+
+/// Lets one account call tools.
+struct OnlyRoot;
+
+impl Policy for OnlyRoot {
+    fn may(&self, actor: &str, _tool: &str, _args: &Value) -> bool {
+        actor == "root"
+    }
+}
+
+async fn a_check_asks_the_tools_of_the_program(database: Database) {
+    let live = Live::new(database).await;
+    let flows = flows(&live).await;
+    let runtime = tools().policy(OnlyRoot).flows(flows.store().clone()).build();
+    let access = by_token();
+    let server = Server::serve(router_with_flows(live.client.clone(), access, flows.runtime(runtime))).await;
+    let plain = serve(&live, by_token()).await.with("operator ann");
+    let document = json!({ "document": "flow: 1\nname: asked\ndo: [ { id: a, tool: is_admin } ]\n" });
+    beside(move || {
+        let at = |path: &str| format!("/api/v1/flows{path}");
+        let refused = plain.post(&at(":check?connect=true"), &document);
+        assert_eq!((refused.status, &refused.json()["code"]), (400, &json!("bad_input")), "{}", refused.text);
+        let viewer = server.with("viewer ann");
+        assert_eq!(viewer.post(&at(":check?connect=true"), &document).status, 403);
+        assert_eq!(viewer.post(&at(":check?connect=maybe"), &document).status, 400);
+        assert_eq!(viewer.post(&at(":check?conect=true"), &document).status, 400);
+        assert_eq!(viewer.post(&at(":check"), &document).json()["valid"], true);
+        let ann = viewer.with("admin ann");
+        let checked = ann.post(&at(":check?connect=true"), &document).json();
+        assert_eq!((&checked["valid"], &checked["findings"][0]["code"]), (&json!(false), &json!("F072")), "{checked}");
+        let refused = ann.put(&at("/asked?connect=true"), &document);
+        assert_eq!((refused.status, &refused.json()["findings"][0]["code"]), (422, &json!("F072")), "{}", refused.text);
+        assert_eq!(ann.get(&at("/asked")).status, 404, "nothing was deployed");
+        let root = ann.with("admin root");
+        let calls_itself = json!({ "document": "flow: 1\nname: other\ndo: [ { id: a, flow: asked } ]\n" });
+        let checked = root.post(&at(":check?connect=true"), &calls_itself).json();
+        assert_eq!(checked["findings"][0]["code"], "F040", "{checked}");
+        assert_eq!(root.put(&at("/asked?connect=true"), &document).status, 201);
+        let checked = root.post(&at(":check?connect=true"), &calls_itself).json();
+        assert_eq!(checked["valid"], true, "the flow is deployed now: {checked}");
+    })
+    .await;
+    live.sweep().await;
+}
+
+#[tokio::test]
+async fn a_check_asks_the_tools_of_the_program_on_sqlite() {
+    a_check_asks_the_tools_of_the_program(Database::Sqlite).await;
+}
+
+#[tokio::test]
+async fn a_check_asks_the_tools_of_the_program_on_postgres() {
+    a_check_asks_the_tools_of_the_program(Database::Postgres).await;
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use workflow_flows::FlowStore;
+use workflow_flows::Flows;
 use workflow_flows::check::ToolCatalog;
 use workflow_http::Actor;
 use workflow_http::internal::{perform_as, require};
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) flows: Option<FlowStore>,
+    pub(crate) flows: Option<Flows>,
     pub(crate) catalog: Option<Arc<dyn ToolCatalog + Send + Sync>>,
     pub(crate) actor: Actor,
 }
@@ -35,8 +35,8 @@ impl Caller {
         Ok(require(&self.actor, role, what)?)
     }
 
-    /// Returns the store of deployed flows.
-    pub(crate) fn store(&self) -> Result<&FlowStore, Failure> {
+    /// Returns the deployed flows.
+    pub(crate) fn flows(&self) -> Result<&Flows, Failure> {
         self.flows.as_ref().ok_or_else(|| {
             let help = "start a flow with `document`, or connect the server to a database";
             Failure::new("unavailable", "this server has no store of flows", help)

@@ -1,5 +1,4 @@
 use serde::Serialize;
-use workflow_flows::FlowStoreError;
 use workflow_flows::check::{Finding, Severity};
 use workflow_sdk::operate::{OperateError, OperateErrorCode, QueryError};
 
@@ -38,6 +37,17 @@ impl Failure {
         Self::new("invalid_input", "the input does not fit the flow", help).found(findings)
     }
 
+    /// Tells a failure about deployed flows. If their store failed, the text may name the place of
+    /// the database, which agents need not know.
+    pub(crate) fn of_flows(error: impl Into<OperateError>) -> Self {
+        let error: OperateError = error.into();
+        if error.code != OperateErrorCode::Unavailable {
+            return error.into();
+        }
+        tracing::warn!(error = &error as &dyn std::error::Error, "the store of flows failed");
+        Self::new("unavailable", "the store of flows failed", "try again later")
+    }
+
     /// Adds the errors among the findings.
     fn found(self, findings: Vec<Finding>) -> Self {
         let errors = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
@@ -59,27 +69,6 @@ impl From<OperateError> for Failure {
 impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         OperateError::from(error).into()
-    }
-}
-
-impl From<FlowStoreError> for Failure {
-    fn from(error: FlowStoreError) -> Self {
-        match &error {
-            FlowStoreError::Unknown { .. } => {
-                Self::new("not_found", error.to_string(), "list the flows with flow_list")
-            }
-            FlowStoreError::VersionTaken { .. } => {
-                Self::new("conflict", error.to_string(), "name another version, or leave it out")
-            }
-            FlowStoreError::Unreadable { .. } => {
-                Self::new("unreadable", error.to_string(), "deploy the flow again with this release")
-            }
-            _ => {
-                // The text may name the place of the database, which agents need not know.
-                tracing::warn!(error = &error as &dyn std::error::Error, "the store of flows failed");
-                Self::new("unavailable", "the store of flows failed", "try again later")
-            }
-        }
     }
 }
 

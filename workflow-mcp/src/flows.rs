@@ -3,17 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use workflow_flows::check::{Checked, Dialect, Options, check, check_input};
+use workflow_flows::check::{Checked, Dialect, ToolCatalog};
 use workflow_flows::graph::Flow;
-use workflow_flows::{FlowVersion, levels, mermaid};
+use workflow_flows::{FlowDocument, FlowSummary, FlowVersion, levels, mermaid};
 use workflow_sdk::operate::Role;
 
 use crate::answers::{Found, time};
 use crate::caller::Caller;
 use crate::failure::Failure;
 
-/// The name of a flow whose dialect has no place for one.
-const UNNAMED: &str = "flow";
 /// The most flows of one answer.
 const MOST_FLOWS: usize = 200;
 /// The flows of one answer, unless the call says otherwise.
@@ -50,6 +48,10 @@ pub(crate) struct CheckFlow {
     /// Also return the levels of the steps and a Mermaid diagram.
     #[serde(default)]
     plan: bool,
+    /// Also ask the worker beside this server, the servers of the tools and the policy whether
+    /// your account may call the tools (F070 to F072). Calls no tool. Needs the role operator.
+    #[serde(default)]
+    connect: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,17 +79,13 @@ pub(crate) struct CheckedFlow {
 }
 
 pub(crate) async fn check_flow(caller: Caller, input: CheckFlow) -> Result<CheckedFlow, Failure> {
-    let Checked { dialect, mut findings, untold, digest, flow } =
-        check_document(&caller, input.document, input.dialect).await?;
-    let mut valid = flow.is_some();
-    if let (Some(flow), Some(input)) = (&flow, &input.input) {
-        let found = check_input(flow, input);
-        valid &= found.is_empty();
-        findings.extend(found);
-    }
-    let plan = flow.as_ref().filter(|_| input.plan);
+    let CheckFlow { document, dialect, input, plan, connect } = input;
+    let mut document = document_of(document, dialect);
+    document.input = input;
+    let Checked { dialect, findings, untold, digest, flow } = check_document(&caller, document, connect).await?;
+    let plan = flow.as_ref().filter(|_| plan);
     Ok(CheckedFlow {
-        valid,
+        valid: flow.is_some(),
         dialect: dialect.to_string(),
         levels: plan.map(level_names),
         diagram: plan.map(mermaid),
@@ -98,18 +96,27 @@ pub(crate) async fn check_flow(caller: Caller, input: CheckFlow) -> Result<Check
     })
 }
 
+fn document_of(text: String, dialect: Option<DialectName>) -> FlowDocument {
+    let mut document = FlowDocument::new(text);
+    document.dialect = dialect.map(Dialect::from);
+    document
+}
+
 fn level_names(flow: &Flow) -> Vec<Vec<String>> {
     levels(&flow.body).into_iter().map(|ids| ids.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// Checks a document on a thread for computations, so that a large one keeps no other call.
-async fn check_document(caller: &Caller, document: String, dialect: Option<DialectName>) -> Result<Checked, Failure> {
+/// Checks a document on a thread for computations, so that a large one keeps no other call. Asks
+/// its tools if that is wanted: this may start programs, so it needs the right to start runs.
+async fn check_document(caller: &Caller, document: FlowDocument, connect: bool) -> Result<Checked, Failure> {
+    if connect {
+        caller.needs(Role::Operator, "a check that connects")?;
+        let checked = caller.flows()?.check_connected(&document, &caller.actor.name).await;
+        return checked.map_err(Failure::of_flows);
+    }
     let catalog = caller.catalog.clone();
     let checked = tokio::task::spawn_blocking(move || {
-        let catalog = catalog.as_deref().map(|catalog| catalog as &dyn workflow_flows::check::ToolCatalog);
-        let options =
-            Options { dialect: dialect.map(Dialect::from), name: Some(UNNAMED), catalog, ..Options::default() };
-        check(&document, &options)
+        document.check_with(catalog.as_deref().map(|catalog| catalog as &dyn ToolCatalog))
     });
     checked.await.map_err(|_| Failure::new("unavailable", "the check was broken off", "try again"))
 }
@@ -119,8 +126,9 @@ pub(crate) async fn valid_flow(
     caller: &Caller,
     document: String,
     dialect: Option<DialectName>,
+    connect: bool,
 ) -> Result<(Flow, Vec<Found>), Failure> {
-    let checked = check_document(caller, document, dialect).await?;
+    let checked = check_document(caller, document_of(document, dialect), connect).await?;
     match checked.flow {
         Some(flow) => Ok((flow, checked.findings.into_iter().map(Found::from).collect())),
         None => Err(Failure::invalid_flow(checked.findings)),
@@ -136,6 +144,9 @@ pub(crate) struct DeployFlow {
     dialect: Option<DialectName>,
     /// The name of the version. Default: the next number.
     version: Option<String>,
+    /// Also check as flow_check does with `connect`.
+    #[serde(default)]
+    connect: bool,
 }
 
 /// A deployed version of a flow.
@@ -159,10 +170,11 @@ pub(crate) struct Deployed {
 
 pub(crate) async fn deploy_flow(caller: Caller, input: DeployFlow) -> Result<Deployed, Failure> {
     caller.needs(Role::Admin, "flow_deploy")?;
-    let store = caller.store()?;
-    let (flow, findings) = valid_flow(&caller, input.document, input.dialect).await?;
-    let deployed = store.deploy(&flow, &caller.actor.name, input.version.as_deref()).await?;
-    let FlowVersion { name, version, digest, created_at, created_by, .. } = deployed.version;
+    let flows = caller.flows()?;
+    let (flow, findings) = valid_flow(&caller, input.document, input.dialect, input.connect).await?;
+    let deployed = flows.deploy(&flow, &caller.actor.name, input.version.as_deref()).await;
+    let deployed = deployed.map_err(Failure::of_flows)?;
+    let FlowSummary { name, version, digest, created_at, created_by, .. } = deployed.flow;
     let deployed_at = time(created_at);
     Ok(Deployed { name, version, digest, deployed_at, deployed_by: created_by, is_new: deployed.is_new, findings })
 }
@@ -215,11 +227,12 @@ pub(crate) async fn list_flows(caller: Caller, list: ListFlows) -> Result<FlowPa
         let help = format!("ask for 1 to {MOST_FLOWS} flows");
         return Err(Failure::new("bad_limit", format!("a page of {limit} flows is refused"), help));
     }
-    let store = caller.store()?;
+    let store = caller.flows()?.store();
     let versions = match &list.name {
-        None => store.list().await?,
-        Some(name) => store.versions(name).await?,
+        None => store.list().await,
+        Some(name) => store.versions(name).await,
     };
+    let versions = versions.map_err(Failure::of_flows)?;
     if let Some(name) = list.name.as_ref().filter(|_| versions.is_empty()) {
         return Err(Failure::new("not_found", format!("there is no flow {name:?}"), "list the flows without a name"));
     }

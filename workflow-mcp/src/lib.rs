@@ -1,7 +1,7 @@
 //! The MCP interface of workflows: an agent checks, deploys, starts and follows flows, and answers
 //! what they ask.
 //!
-//! The tools are those of [`Operate`] and [`FlowStore`], with the same access, roles and redaction
+//! The tools are those of [`Operate`] and [`Flows`], with the same access, roles and redaction
 //! as the HTTP interface. They are served over HTTP by [`Mcp::router`] and over the standard input
 //! and output by [`Mcp::serve`]. `docs/guide/agents.md` lists the tools and their errors.
 //!
@@ -9,7 +9,7 @@
 //! // no_run: it listens on a port.
 //! use std::net::SocketAddr;
 //!
-//! use workflow_flows::FlowStore;
+//! use workflow_flows::{FlowStore, Flows};
 //! use workflow_http::{Access, Actor};
 //! use workflow_mcp::Mcp;
 //! use workflow_sdk::Client;
@@ -17,7 +17,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect("sqlite://orders.db").await?;
-//! let flows = FlowStore::connect("sqlite://orders.db").await?;
+//! let flows = Flows::new(client.clone(), FlowStore::connect("sqlite://orders.db").await?);
 //! let access = Access::token(std::env::var("AGENT_TOKEN")?, Actor::operator("agent"));
 //! let app = axum::Router::new().nest("/mcp", Mcp::new(client).flows(flows).router(access));
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7778").await?;
@@ -40,7 +40,7 @@ mod tools;
 use std::fmt;
 use std::sync::Arc;
 
-use workflow_flows::FlowStore;
+use workflow_flows::Flows;
 use workflow_flows::check::ToolCatalog;
 use workflow_sdk::operate::Operate;
 
@@ -49,12 +49,12 @@ pub use protocol::McpError;
 /// The largest message of a client, in bytes.
 pub const LARGEST_MESSAGE: usize = 1024 * 1024;
 
-/// The MCP interface over [`Operate`], and over a [`FlowStore`] if it has one.
+/// The MCP interface over [`Operate`], and over [`Flows`] if it has them.
 #[derive(Clone)]
 #[must_use = "nothing is served before `router` or `serve`"]
 pub struct Mcp {
     operate: Arc<dyn Operate>,
-    flows: Option<FlowStore>,
+    flows: Option<Flows>,
     catalog: Option<Arc<dyn ToolCatalog + Send + Sync>>,
 }
 
@@ -64,9 +64,9 @@ impl Mcp {
         Self { operate: Arc::new(operate), flows: None, catalog: None }
     }
 
-    /// Sets where deployed flows stand. Default: none, and then flows are started from their
-    /// documents alone.
-    pub fn flows(mut self, flows: FlowStore) -> Self {
+    /// Sets the deployed flows. Default: none, and then flows are started from their documents
+    /// alone. With a [`Flows::runtime`], `flow_check` and `flow_deploy` can ask its tools.
+    pub fn flows(mut self, flows: Flows) -> Self {
         self.flows = Some(flows);
         self
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use workflow_flows::check::check_input;
-use workflow_flows::{FlowStart, FlowStoreError, FlowWorkflow};
+use workflow_flows::{FlowStart, FlowWorkflow};
 use workflow_sdk::Workflow;
 use workflow_sdk::operate::{Action, Payload, Role, StartRun};
 
@@ -54,7 +54,7 @@ pub(crate) async fn start_run(caller: Caller, mut start: Start) -> Result<Outcom
             flow_run(deployed(&caller, &name, start.version.as_deref()).await?, &caller, &start)?
         }
         (None, Some(document), None) => {
-            let (flow, _) = valid_flow(&caller, document, start.dialect).await?;
+            let (flow, _) = valid_flow(&caller, document, start.dialect, false).await?;
             flow_run(FlowStart::new(flow), &caller, &start)?
         }
         (None, None, Some(workflow)) => workflow_run(workflow, &start)?,
@@ -70,15 +70,8 @@ pub(crate) async fn start_run(caller: Caller, mut start: Start) -> Result<Outcom
 }
 
 async fn deployed(caller: &Caller, name: &str, version: Option<&str>) -> Result<FlowStart, Failure> {
-    let found = caller.store()?.find(name, version).await?;
-    let found = found.ok_or_else(|| match version {
-        None => Failure::from(FlowStoreError::Unknown { name: name.to_owned() }),
-        Some(version) => {
-            let message = format!("the flow {name:?} has no version {version:?}");
-            Failure::new("not_found", message, "list its versions with flow_list")
-        }
-    });
-    Ok(found?.into_start())
+    let found = caller.flows()?.find(name, version).await;
+    Ok(found.map_err(Failure::of_flows)?.into_start())
 }
 
 /// Returns the start of a flow whose input fits its schema. The run acts for the caller's actor.

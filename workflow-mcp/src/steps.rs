@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use workflow_flows::{Answer, Report, answer_step, report_step};
 use workflow_sdk::operate::{Action, ListApprovals, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId};
 use workflow_sdk::{Awaited, Explanation, StepKind};
 
@@ -147,12 +148,12 @@ const fn yes() -> bool {
 }
 
 pub(crate) async fn decide_step(caller: Caller, decide: DecideStep) -> Result<Outcome, Failure> {
+    caller.needs(Role::Operator, "step_ready")?;
     let DecideStep { run, step, approved, choice, note, reason } = decide;
-    let run = run_id(&run)?;
-    match choice {
-        Some(choice) => answer(&caller, run, &step, choice, note, reason).await,
-        None => caller.order(Action::DecideApproval { run, step, approve: approved, note }, reason).await,
-    }
+    let mut answer = Answer::default();
+    (answer.approved, answer.choice, answer.note) = (approved, choice, note);
+    let action = answer_step(&*caller.operate, run_id(&run)?, &step, answer, &caller.actor.name).await?;
+    caller.order(action, reason).await
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -171,36 +172,38 @@ pub(crate) struct EndStep {
 }
 
 pub(crate) async fn end_step(caller: Caller, end: EndStep) -> Result<Outcome, Failure> {
+    caller.needs(Role::Operator, "step_done")?;
     let EndStep { run, step, result, note, reason } = end;
-    answer(&caller, run_id(&run)?, &step, result, note, reason).await
-}
-
-/// Sends the signal for which a step waits. The time of the wait is part of its key, so that a
-/// second answer never reaches a later visit of the step.
-async fn answer(
-    caller: &Caller,
-    run: RunId,
-    step: &str,
-    value: Value,
-    note: Option<String>,
-    reason: Option<String>,
-) -> Result<Outcome, Failure> {
-    caller.needs(Role::Operator, "an answer to a step")?;
+    let run = run_id(&run)?;
     let detail = caller.operate.run(run).await?;
-    let Some(awaited) = signal_awaited(&detail, step) else {
-        return Err(not_awaited(caller, &detail, step).await?);
-    };
-    let (id, _) = repeated(step);
-    let (name, payload) = match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
-        (None, None) => (id.to_owned(), value),
-        (None, Some(_)) => (format!("{REPORT}{id}"), json!({ "result": value })),
-        (Some(_), _) => {
-            check_choice(caller, run, step, &value).await?;
-            (format!("{DECISION}{id}"), json!({ "choice": value, "by": caller.actor.name, "note": note }))
+    let (operate, by) = (&*caller.operate, &caller.actor.name);
+    let awaited = signal_awaited(&detail, &step);
+    let action = match awaited.map(|awaited| (step_of(awaited, DECISION), step_of(awaited, REPORT))) {
+        Some((None, None)) => Ok(signal(run, &step, awaited, result)),
+        Some((Some(_), _)) => {
+            let mut answer = Answer::default();
+            (answer.choice, answer.note) = (Some(result), note);
+            answer_step(operate, run, &step, answer, by).await
+        }
+        _ => {
+            let mut report = Report::default();
+            report.result = Some(result);
+            report_step(operate, run, &step, report, by).await
         }
     };
-    let key = Some(format!("{name}@{}", awaited.since.as_micros()));
-    caller.order(Action::SignalRun { run, name, payload: Payload::from(payload), key }, reason).await
+    match action {
+        Ok(action) => caller.order(action, reason).await,
+        Err(error) if error.code == OperateErrorCode::Conflict => Err(not_awaited(&caller, &detail, &step).await?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the signal for which a workflow in Rust waits. The time of the wait is part of its key,
+/// so that a second value never reaches a later visit of the step.
+fn signal(run: RunId, step: &str, awaited: Option<&Awaited>, value: Value) -> Action {
+    let (name, _) = repeated(step);
+    let key = awaited.map(|awaited| format!("{name}@{}", awaited.since.as_micros()));
+    Action::SignalRun { run, name: name.to_owned(), payload: Payload::from(value), key }
 }
 
 /// Returns the wait for a signal of this step.
@@ -223,18 +226,6 @@ async fn not_awaited(caller: &Caller, detail: &RunDetail, step: &str) -> Result<
     };
     let message = format!("run {} does not wait for a value of step {step:?}", detail.summary.id);
     Ok(Failure::new("conflict", message, help))
-}
-
-/// Refuses a choice that the flow would drop.
-async fn check_choice(caller: &Caller, run: RunId, step: &str, choice: &Value) -> Result<(), Failure> {
-    let asks = asked(caller, run, step).await?.unwrap_or_default();
-    let Some(options) = asks["options"].as_object().filter(|options| !options.is_empty()) else { return Ok(()) };
-    if choice.as_str().is_some_and(|choice| options.contains_key(choice)) {
-        return Ok(());
-    }
-    let known: Vec<&str> = options.keys().map(String::as_str).collect();
-    let message = format!("{choice} is no option of step {step:?}");
-    Err(Failure::bad_input(message, format!("choose one of {}", known.join(", "))))
 }
 
 #[cfg(test)]

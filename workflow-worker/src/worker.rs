@@ -77,6 +77,12 @@ impl<S: Send + Sync + 'static> Worker<S> {
         }
     }
 
+    /// Returns the state that the workflows of this worker get from their context.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
     /// Registers the workflow of this type. For the crate `workflow-testing`, which has no value of
     /// the type.
     #[doc(hidden)]

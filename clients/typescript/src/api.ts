@@ -3051,7 +3051,9 @@ export interface operations {
     };
     deployFlow: {
         parameters: {
-            query?: never;
+            query?: {
+                connect?: boolean;
+            };
             header?: never;
             path: {
                 flow: string;
@@ -3159,7 +3161,9 @@ export interface operations {
     };
     checkFlow: {
         parameters: {
-            query?: never;
+            query?: {
+                connect?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -62,6 +62,22 @@ pub(crate) struct CheckFlows {
     /// The input of a run, as JSON, which is checked against the flow's schema
     #[arg(long, value_name = "JSON")]
     pub(crate) input: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: ToolConnection,
+}
+
+/// Whether and for which account the tools of a flow are asked.
+#[derive(Debug, Args)]
+pub(crate) struct ToolConnection {
+    /// Also ask the worker of this program for the tools of each flow, their servers whether they
+    /// have them, and the policy whether the account may call them. Calls no tool, and needs a
+    /// database
+    #[arg(long)]
+    pub(crate) connect: bool,
+    /// The account that deploys or checks; runs that a trigger starts act for the one that deploys;
+    /// default: the user of this process
+    #[arg(long, env = "WORKFLOW_ACTOR", value_name = "NAME")]
+    pub(crate) actor: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -100,10 +116,8 @@ pub(crate) struct DeployFlows {
     /// The name of the version, as 1.4.0; default: its number
     #[arg(long, value_name = "VERSION", id = "flow_version")]
     pub(crate) version: Option<String>,
-    /// The account that deploys; runs that a trigger starts act for it; default: the user of this
-    /// process
-    #[arg(long, env = "WORKFLOW_ACTOR", value_name = "NAME")]
-    pub(crate) actor: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: ToolConnection,
 }
 
 #[derive(Debug, Args)]
@@ -129,7 +143,7 @@ pub(crate) struct RunFlow {
     #[arg(long, value_enum, value_name = "DIALECT")]
     pub(crate) dialect: Option<FlowDialect>,
     /// Start nothing: run the flow here, in virtual time, with stubs in the place of all that it
-    /// calls, and print what each step does. Needs no database
+    /// calls, and print what each step does. A document needs no database
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// With --dry-run: a document with the answers of stubs; examples answer for all others

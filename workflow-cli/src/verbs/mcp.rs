@@ -39,12 +39,7 @@ async fn interface(target: Target) -> Result<Mcp, Failure> {
     if let Some(remote) = target.server()? {
         return Ok(Mcp::new(remote));
     }
-    let url = target.url()?;
-    let client = target.connect().await?;
-    let flows = workflow_flows::FlowStore::connect(&url).await.map_err(|error| {
-        Failure::new(Exit::Unavailable, error.to_string())
-            .help("check --to, and the rights to create the table of flows")
-    })?;
+    let (client, flows) = target.flows().await?;
     Ok(Mcp::new(client).flows(flows))
 }
 

@@ -35,7 +35,7 @@ use workflow_sdk::operate::Operate;
 use crate::arguments::{RunsVerb, Verb};
 use crate::output::Output;
 use crate::target::Target;
-use crate::{Exit, Failure, versions};
+use crate::{Exit, Failure};
 
 /// Runs a command.
 pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
@@ -53,9 +53,6 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
     }
     if let Verb::Move(arguments) = verb {
         return transfer::run(target, arguments, output).await;
-    }
-    if let Verb::Flow(verb) = verb {
-        return versions::run(target, verb, output).await;
     }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {

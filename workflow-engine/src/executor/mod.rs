@@ -219,12 +219,13 @@ impl Executor {
     }
 
     /// Commits what was counted and not written, for a process that is about to end. It is written
-    /// within a second otherwise. If the commit fails, the counts are kept for a later one.
+    /// within a second otherwise. If the commit fails, the counts are kept for a later one. Counts
+    /// whose write has begun are committed before this returns: writes keep their order.
     ///
     /// # Cancel safety
     /// If the future is dropped before the write is queued, the counts are lost.
     pub async fn write_statistics(&self) {
-        if let Some(write) = self.statistics.take()
+        if let Some(write) = self.statistics.take_last()
             && let Ok(Outcome::Refused(_)) = self.commit(Write::Statistics(Box::new(write.clone()))).await
         {
             self.statistics.put_back(write);

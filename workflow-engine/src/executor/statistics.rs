@@ -151,9 +151,16 @@ impl Statistics {
 
     /// Returns what was counted and not written, and takes it for written. `None` if all is.
     pub(super) fn take(&self) -> Option<StatisticsWrite> {
+        self.due_at()?;
+        self.take_last()
+    }
+
+    /// Returns what was counted and not written, even if that is nothing, and takes it for written.
+    /// `None` if nothing is ever counted.
+    pub(super) fn take_last(&self) -> Option<StatisticsWrite> {
         let process = self.process?;
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.due_at.take()?;
+        counted.due_at = None;
         Some(counted.take(process))
     }
 

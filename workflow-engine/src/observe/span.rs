@@ -111,7 +111,6 @@ impl OpenSpan {
     }
 
     /// Enters the span, until the value is dropped.
-    #[must_use]
     pub fn enter(&self) -> EnteredSpan {
         self.span.clone().entered()
     }

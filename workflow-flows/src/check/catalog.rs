@@ -24,6 +24,55 @@ pub trait ToolCatalog {
     fn workflows(&self) -> Option<Vec<String>> {
         None
     }
+
+    /// Returns whether a model answers recipes. Default: `true`, so this is not checked.
+    fn has_model(&self) -> bool {
+        true
+    }
+
+    /// Returns whether there is a knowledge base. Default: `true`, so this is not checked.
+    fn has_knowledge_base(&self) -> bool {
+        true
+    }
+
+    /// Returns what the server of a tool has said about it. Default: it was not asked.
+    fn presence(&self, tool: &str) -> Presence {
+        let _ = tool;
+        Presence::NotAsked
+    }
+
+    /// Returns the account that may not call this tool with these arguments, whose templates are
+    /// not rendered. Default: `None`, so every call is allowed.
+    fn refused(&self, tool: &str, args: &Value) -> Option<String> {
+        let _ = (tool, args);
+        None
+    }
+}
+
+/// What the server of a tool has said about it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Presence {
+    /// The tool has no server, or the server was not asked.
+    NotAsked,
+    /// The server gave no answer.
+    Away {
+        /// The name of the server.
+        server: String,
+        /// Why there is no answer.
+        reason: String,
+    },
+    /// The server has no such tool.
+    Gone {
+        /// The name of the server.
+        server: String,
+        /// The names of its tools, for "did you mean".
+        tools: Vec<String>,
+    },
+    /// The server has the tool.
+    Present {
+        /// The JSON Schema of the arguments that it takes now.
+        schema: Value,
+    },
 }
 
 /// A [`ToolCatalog`] of names and schemas.

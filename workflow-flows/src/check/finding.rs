@@ -50,6 +50,12 @@ pub enum Code {
     F050,
     /// The input does not fit its schema.
     F060,
+    /// The server of a tool cannot be reached.
+    F070,
+    /// The server of a tool has the tool no longer, or with other arguments.
+    F071,
+    /// The account may not call the tool.
+    F072,
 }
 
 impl fmt::Display for Code {

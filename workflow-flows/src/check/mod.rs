@@ -19,11 +19,12 @@ mod order;
 mod references;
 pub(crate) mod schema;
 mod secrets;
+mod server;
 mod targets;
 mod tools;
 mod unreachable;
 
-pub use catalog::{Catalog, ToolCatalog};
+pub use catalog::{Catalog, Presence, ToolCatalog};
 pub use finding::{Code, Finding, Severity};
 pub use fix::{Edit, Fix, FixError};
 pub use format::format;

@@ -1,5 +1,6 @@
 //! F040 and F041: what the flow calls exists, and the arguments fit.
 
+use super::server::{self, Servers};
 use super::{Code, Edit, Fix, ToolCatalog, schema};
 use crate::expression::nearest;
 use crate::lower::Lowering;
@@ -7,22 +8,43 @@ use crate::lower::outline::{Call, CallKind};
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {
     let Some(catalog) = lowering.options.catalog else { return };
+    let mut servers = Servers::default();
     for call in lowering.outline.calls.clone() {
-        let names = match call.kind {
-            CallKind::Tool => match catalog.tool(&call.name) {
-                Some(schema) => {
-                    arguments(lowering, &call, &schema);
-                    continue;
-                }
-                None => Some(catalog.tools()),
-            },
-            CallKind::Recipe => catalog.recipes(),
-            CallKind::Flow => catalog.flows(),
-            CallKind::Workflow => catalog.workflows(),
-        };
-        if let Some(names) = names.filter(|names| !names.contains(&call.name)) {
-            unknown(lowering, catalog, &call, &names);
+        match call.kind {
+            CallKind::Tool => check_tool(lowering, catalog, &call, &mut servers),
+            CallKind::Recipe => check_name(lowering, catalog, &call, catalog.recipes()),
+            CallKind::Flow => check_name(lowering, catalog, &call, catalog.flows()),
+            CallKind::Workflow => check_name(lowering, catalog, &call, catalog.workflows()),
+            CallKind::Model => check_service(lowering, &call, catalog.has_model()),
+            CallKind::Knowledge => {
+                check_service(lowering, &call, catalog.has_knowledge_base());
+                server::check_policy(lowering, catalog, &call);
+            }
         }
+    }
+}
+
+fn check_tool(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, servers: &mut Servers) {
+    let Some(schema) = catalog.tool(&call.name) else {
+        unknown(lowering, catalog, call, &catalog.tools());
+        return;
+    };
+    let fits = check_arguments(lowering, call, &schema, Code::F041);
+    servers.check(lowering, catalog, call, (&schema, fits));
+    server::check_policy(lowering, catalog, call);
+}
+
+fn check_name(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, names: Option<Vec<String>>) {
+    if let Some(names) = names.filter(|names| !names.contains(&call.name)) {
+        unknown(lowering, catalog, call, &names);
+    }
+}
+
+fn check_service(lowering: &mut Lowering<'_>, call: &Call, is_there: bool) {
+    if !is_there {
+        let kind = call.kind.name();
+        let help = format!("give the worker a {kind}, or leave the step out");
+        lowering.error(Code::F040, call.span, format!("this worker has no {kind}")).help(help);
     }
 }
 
@@ -52,23 +74,31 @@ fn unknown(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, 
     lowering.error(Code::F040, call.span, message).help(help);
 }
 
-fn arguments(lowering: &mut Lowering<'_>, call: &Call, schema: &serde_json::Value) {
-    let Some((span, args)) = &call.args else { return };
+/// Checks the arguments of a call. Returns whether they fit.
+pub(super) fn check_arguments(
+    lowering: &mut Lowering<'_>,
+    call: &Call,
+    schema: &serde_json::Value,
+    code: Code,
+) -> bool {
+    let Some((span, args)) = &call.args else { return true };
     // Arguments that are one template may be anything.
     if args.is_string() {
-        return;
+        return true;
     }
     let empty = serde_json::json!({});
     let args = if args.is_null() { &empty } else { args };
     // A tool whose schema is wrong is no fault of the document.
-    let Ok(validator) = schema::compile(schema) else { return };
+    let Ok(validator) = schema::compile(schema) else { return true };
     let base = lowering.pointer(*span);
     let properties: Vec<String> = schema
         .get("properties")
         .and_then(|properties| properties.as_object())
         .map(|properties| properties.keys().cloned().collect())
         .unwrap_or_default();
-    for (pointer, message) in schema::violations(&validator, args, true) {
+    let violations = schema::violations(&validator, args, true);
+    let fits = violations.is_empty();
+    for (pointer, message) in violations {
         let name = message.strip_prefix('"').and_then(|rest| rest.strip_suffix("\" is not a property"));
         let given = |key: &&str| args.get(*key).is_none();
         let near = name.and_then(|name| nearest(name, properties.iter().map(String::as_str).filter(given)));
@@ -76,23 +106,25 @@ fn arguments(lowering: &mut Lowering<'_>, call: &Call, schema: &serde_json::Valu
         let found = if place.is_empty() { None } else { key_byte(lowering, &format!("{base}{place}")) };
         let byte = found.unwrap_or(span.start);
         let at = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
-        let message = format!("args of \"{}\": {at}{message}", call.name);
+        let since = if code == Code::F071 { ", because its server has changed it" } else { "" };
+        let message = format!("args of \"{}\"{since}: {at}{message}", call.name);
         let path = format!("{base}{place}");
         match (name, near) {
             (Some(name), Some(near)) if pointer.is_empty() => {
                 let message = format!("{message}; did you mean \"{near}\"?");
                 let fix = Edit::Move { from: path.clone(), path: format!("{base}/{near}") };
                 let fix = Fix::new(format!("rename \"{name}\" to \"{near}\""), fix);
-                lowering.error_at(Code::F041, byte, path, message).fix(fix);
+                lowering.error_at(code, byte, path, message).fix(fix);
             }
             (Some(name), None) => {
                 let fix = Fix::new(format!("remove \"{name}\""), Edit::Remove { path: path.clone() });
                 let help = format!("its properties: {}", properties.join(", "));
-                lowering.error_at(Code::F041, byte, path, message).help(help).fix(fix);
+                lowering.error_at(code, byte, path, message).help(help).fix(fix);
             }
-            _ => drop(lowering.error_at(Code::F041, byte, path, message)),
+            _ => drop(lowering.error_at(code, byte, path, message)),
         }
     }
+    fits
 }
 
 /// Returns the byte of the key that leads to a value, or of the value in a list.

@@ -1,7 +1,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use workflow_sdk::operate::OperateError;
 
-use crate::check::{Checked, Dialect, Finding, Options, Severity, check, check_input};
+use crate::FlowRuntime;
+use crate::catalog::check_connected;
+use crate::check::{Checked, Dialect, Finding, Options, Severity, ToolCatalog, check, check_input};
 
 /// A document that is handed in to be checked, deployed or started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,8 +63,14 @@ impl FlowDocument {
     /// ```
     #[must_use]
     pub fn check(&self) -> Checked {
+        self.check_with(None)
+    }
+
+    /// Checks the document and its input, and the tools that it calls against this catalog.
+    #[must_use]
+    pub fn check_with(&self, catalog: Option<&dyn ToolCatalog>) -> Checked {
         let name = self.name.as_deref().filter(|_| self.dialect != Some(Dialect::Native));
-        let options = Options { dialect: self.dialect, name, ..Options::default() };
+        let options = Options { dialect: self.dialect, name, catalog, ..Options::default() };
         let mut checked = check(&self.document, &options);
         if let (Some(flow), Some(input)) = (&checked.flow, &self.input) {
             checked.findings.extend(check_input(flow, input));
@@ -71,6 +80,46 @@ impl FlowDocument {
             checked.digest = None;
         }
         checked
+    }
+
+    /// Checks the document and its input, and what a worker with this runtime has for it: tools,
+    /// recipes, flows, a model and a knowledge base. Asks the servers of the tools whether they
+    /// have them, and the policy whether the account may call them. Calls no tool. A server that
+    /// gives no answer within 15 s is a finding (F070).
+    ///
+    /// ```
+    /// use serde_json::Value;
+    /// use workflow_flows::{FlowDocument, FlowRuntime, Policy, ToolCall};
+    ///
+    /// struct OnlyOps;
+    ///
+    /// impl Policy for OnlyOps {
+    ///     fn may(&self, actor: &str, _tool: &str, _args: &Value) -> bool {
+    ///         actor == "ops"
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), workflow_sdk::operate::OperateError> {
+    /// let runtime = FlowRuntime::builder()
+    ///     .tool("shell", |_args: Value, _call: ToolCall| async move { Ok(()) })
+    ///     .policy(OnlyOps)
+    ///     .build();
+    /// let document = FlowDocument::new("flow: 1\nname: a\ndo: [ { id: a, tool: shell } ]\n");
+    /// assert!(document.check_connected(&runtime, "ops").await?.is_valid());
+    /// let checked = document.check_connected(&runtime, "ann").await?;
+    /// assert_eq!(checked.findings[0].message, "\"ann\" may not call \"shell\"");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A failure of the store of flows. What is wrong with the document or a server is a finding.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the connections that it has begun are given up.
+    pub async fn check_connected(&self, runtime: &FlowRuntime, actor: &str) -> Result<Checked, OperateError> {
+        check_connected(self, runtime, actor).await
     }
 }
 

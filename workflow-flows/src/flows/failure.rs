@@ -25,6 +25,12 @@ pub(super) fn unknown_flow(name: &str) -> OperateError {
     OperateError::new(Code::NotFound, format!("there is no flow {name:?}"), "list the flows, or deploy it first")
 }
 
+/// Refuses to ask tools that are not known.
+pub(super) fn no_runtime() -> OperateError {
+    let help = "leave `connect` out, or ask a program that has a worker with flows";
+    OperateError::new(Code::BadInput, "this program has no tools of flows", help)
+}
+
 pub(super) fn unknown_version(name: &str, version: &str) -> OperateError {
     let message = format!("the flow {name:?} has no version {version:?}");
     OperateError::new(Code::NotFound, message, "list its versions")

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use workflow_sdk::operate::{Action, OperateError, OperateErrorCode as Code, Payload};
-use workflow_sdk::{RunId, StepAttempt, StepKind, Timestamp};
+use workflow_sdk::operate::{
+    Action, HistoryItem, ListHistory, Operate, OperateError, OperateErrorCode as Code, Payload, PayloadOf,
+    StoredPayload,
+};
+use workflow_sdk::{RunId, StepKind, Timestamp};
 
 use super::Flows;
 use crate::ErrorClass;
@@ -85,16 +88,7 @@ impl Flows {
     /// answer does not fit the gate, or a failure of the database. An approval that the run does
     /// not wait for is refused when the action is performed.
     pub async fn ready(&self, run: RunId, key: &str, answer: Answer, by: &str) -> Result<Action, OperateError> {
-        let history = self.client.history(run).await?;
-        let step = StepKey::parse(key);
-        match Question::find(&history, &step) {
-            Some(question) => choose(run, &step, &question, answer, by),
-            None if answer.choice.is_some() => Err(waits_for_no_choice(key)),
-            None => {
-                let Answer { approved: approve, note, .. } = answer;
-                Ok(Action::DecideApproval { run, step: step.of_approval(), approve, note })
-            }
-        }
+        answer_step(self.client.operate(), run, key, answer, by).await
     }
 
     /// Returns the action that ends this step with a result from outside. A decision without
@@ -105,21 +99,7 @@ impl Flows {
     /// report has not exactly one of result and error, [`Conflict`](Code::Conflict) if the step
     /// does not wait for a report, or a failure of the database.
     pub async fn done(&self, run: RunId, key: &str, report: Report, by: &str) -> Result<Action, OperateError> {
-        if report.result.is_some() == report.error.is_some() {
-            let message = "a report has one of result and error";
-            return Err(OperateError::new(Code::BadInput, message, "leave one of them out"));
-        }
-        let history = self.client.history(run).await?;
-        let step = StepKey::parse(key);
-        if let Some(since) = step.waits_since(&history, REPORT) {
-            return send(run, step.signal(REPORT), since, &report);
-        }
-        match (Question::find(&history, &step), report.result) {
-            (Some(question), Some(result)) => {
-                choose(run, &step, &question, Answer { choice: Some(result), ..Answer::default() }, by)
-            }
-            _ => Err(takes_no_report(key)),
-        }
+        report_step(self.client.operate(), run, key, report, by).await
     }
 
     /// Returns the run and the key of the gate that a token decides. The key names one visit.
@@ -131,6 +111,73 @@ impl Flows {
         let opened = self.tokens.as_ref().and_then(|tokens| tokens.open(token).ok());
         let gate = opened.and_then(|gate| Some((gate.run.parse().ok()?, key_of(&gate))));
         gate.ok_or_else(|| OperateError::new(Code::NotFound, "the token decides no gate", "ask for a new link"))
+    }
+}
+
+/// Does what [`Flows::ready`] does, with the interface for operators alone: that of a database, or
+/// that of a server.
+///
+/// # Errors
+/// See [`Flows::ready`].
+pub async fn answer_step(
+    operate: &dyn Operate,
+    run: RunId,
+    key: &str,
+    answer: Answer,
+    by: &str,
+) -> Result<Action, OperateError> {
+    let history = read_history(operate, run).await?;
+    let step = StepKey::parse(key);
+    match Question::find(operate, run, &history, &step).await? {
+        Some(question) => choose(run, &step, &question, answer, by),
+        None if answer.choice.is_some() => Err(waits_for_no_choice(key)),
+        None => {
+            let Answer { approved: approve, note, .. } = answer;
+            Ok(Action::DecideApproval { run, step: step.of_approval(), approve, note })
+        }
+    }
+}
+
+/// Does what [`Flows::done`] does, with the interface for operators alone: that of a database, or
+/// that of a server.
+///
+/// # Errors
+/// See [`Flows::done`].
+pub async fn report_step(
+    operate: &dyn Operate,
+    run: RunId,
+    key: &str,
+    report: Report,
+    by: &str,
+) -> Result<Action, OperateError> {
+    if report.result.is_some() == report.error.is_some() {
+        let message = "a report has one of result and error";
+        return Err(OperateError::new(Code::BadInput, message, "leave one of them out"));
+    }
+    let history = read_history(operate, run).await?;
+    let step = StepKey::parse(key);
+    if let Some(since) = step.waits_since(&history, REPORT) {
+        return send(run, step.signal(REPORT), since, &report);
+    }
+    match (Question::find(operate, run, &history, &step).await?, report.result) {
+        (Some(question), Some(result)) => {
+            choose(run, &step, &question, Answer { choice: Some(result), ..Answer::default() }, by)
+        }
+        _ => Err(takes_no_report(key)),
+    }
+}
+
+/// Reads all attempts of a run.
+async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
+    let mut list = ListHistory::new(run).limit(ListHistory::MAX_LIMIT);
+    let mut history = Vec::new();
+    loop {
+        let page = operate.history(list.clone()).await?;
+        history.extend(page.items);
+        match page.next {
+            Some(next) => list = list.cursor(next),
+            None => return Ok(history),
+        }
     }
 }
 
@@ -168,10 +215,10 @@ impl<'k> StepKey<'k> {
     }
 
     /// Returns when the run began to wait for the signal of this kind, if it does at this visit.
-    fn waits_since(&self, history: &[StepAttempt], kind: &str) -> Option<Timestamp> {
+    fn waits_since(&self, history: &[HistoryItem], kind: &str) -> Option<Timestamp> {
         let signal = self.signal(kind);
-        let is_open = |row: &&StepAttempt| row.kind == StepKind::Signal && row.position.is_none();
-        let waits = history.iter().filter(is_open).filter(|row| is_signal(&row.step_key, &signal));
+        let is_open = |row: &&HistoryItem| row.kind == StepKind::Signal && row.position.is_none();
+        let waits = history.iter().filter(is_open).filter(|row| is_signal(&row.step, &signal));
         let since = waits.map(|row| row.started_at).max()?;
         let present = self.prepared(history).map(|(visit, _)| visit);
         self.visit.is_none_or(|visit| present == Some(visit)).then_some(since)
@@ -179,9 +226,9 @@ impl<'k> StepKey<'k> {
 
     /// Returns the last visit and the row of the values that were rendered for it, before the step
     /// began to wait.
-    fn prepared<'h>(&self, history: &'h [StepAttempt]) -> Option<(u32, &'h StepAttempt)> {
+    fn prepared<'h>(&self, history: &'h [HistoryItem]) -> Option<(u32, &'h HistoryItem)> {
         let name = prepared_key(self.name);
-        let rows = history.iter().filter_map(|row| Some((visit_of(&row.step_key, &name)?, row)));
+        let rows = history.iter().filter_map(|row| Some((visit_of(&row.step, &name)?, row)));
         rows.max_by_key(|(visit, _)| *visit)
     }
 }
@@ -212,13 +259,32 @@ struct Question {
 
 impl Question {
     /// Finds the open decision of this step in the history of its run.
-    fn find(history: &[StepAttempt], step: &StepKey<'_>) -> Option<Self> {
-        let since = step.waits_since(history, DECISION)?;
-        let shown = step.prepared(history).and_then(|(_, row)| row.output.as_deref());
-        let shown: Option<Value> = shown.and_then(|shown| serde_json::from_str(shown).ok());
-        let options = shown.as_ref().and_then(|shown| shown["options"].as_object()).map(Map::keys);
-        Some(Self { since, options: options.into_iter().flatten().cloned().collect() })
+    async fn find(
+        operate: &dyn Operate,
+        run: RunId,
+        history: &[HistoryItem],
+        step: &StepKey<'_>,
+    ) -> Result<Option<Self>, OperateError> {
+        let Some(since) = step.waits_since(history, DECISION) else { return Ok(None) };
+        let shown = match step.prepared(history) {
+            Some((_, row)) => read_output(operate, run, row).await?,
+            None => Value::Null,
+        };
+        let options = shown["options"].as_object().map(Map::keys);
+        Ok(Some(Self { since, options: options.into_iter().flatten().cloned().collect() }))
     }
+}
+
+/// Returns the value of a row. A large one does not stand in the history.
+async fn read_output(operate: &dyn Operate, run: RunId, row: &HistoryItem) -> Result<Value, OperateError> {
+    let Some(output) = &row.output else { return Ok(Value::Null) };
+    let read =
+        |payload: &StoredPayload| payload.json.as_ref().and_then(|json| serde_json::from_str(json.as_str()).ok());
+    if output.json.is_some() || output.unreadable.is_some() {
+        return Ok(read(output).unwrap_or_default());
+    }
+    let of = PayloadOf::Step { step: row.step.clone(), attempt: row.attempt };
+    Ok(read(&operate.payload(run, of).await?).unwrap_or_default())
 }
 
 fn choose(

@@ -16,14 +16,15 @@ use std::sync::Arc;
 use workflow_sdk::Client;
 use workflow_sdk::operate::OperateError;
 
+use crate::check::Checked;
 use crate::expression::Evaluator;
 use crate::token::Tokens;
-use crate::{Evaluate, FlowStore, FlowVersion, Secrets};
-use failure::{unknown_flow, unknown_version};
+use crate::{Evaluate, FlowRuntime, FlowStore, FlowVersion, Secrets};
+use failure::{no_runtime, unknown_flow, unknown_version};
 use newest::Newest;
 
 pub use document::{CheckedFlow, FlowDocument};
-pub use gate::{Answer, Report, ReportedError};
+pub use gate::{Answer, Report, ReportedError, answer_step, report_step};
 pub(crate) use gate::{DECISION, REPORT};
 pub(crate) use schedule::refuse_times;
 pub use start::flow_key;
@@ -64,6 +65,7 @@ pub struct Flows {
     tokens: Option<Tokens>,
     secrets: Option<Arc<dyn Secrets>>,
     evaluator: Arc<dyn Evaluate>,
+    runtime: Option<FlowRuntime>,
     newest: Arc<Newest>,
 }
 
@@ -77,6 +79,7 @@ impl Flows {
             tokens: None,
             secrets: None,
             evaluator: Arc::new(Evaluator::new()),
+            runtime: None,
             newest: Arc::default(),
         }
     }
@@ -102,6 +105,35 @@ impl Flows {
     pub fn evaluator(mut self, evaluator: Arc<dyn Evaluate>) -> Self {
         self.evaluator = evaluator;
         self
+    }
+
+    /// Sets the runtime of the worker beside this program: [`check_connected`] asks its tools. Its
+    /// evaluator is used, and its secrets and tokens if it has them. Default: none.
+    ///
+    /// [`check_connected`]: Self::check_connected
+    #[must_use]
+    pub fn runtime(self, runtime: FlowRuntime) -> Self {
+        let secrets = runtime.shared_secrets().cloned().or(self.secrets);
+        let tokens = runtime.tokens().cloned().or(self.tokens);
+        let evaluator = runtime.shared_evaluator();
+        Self { secrets, tokens, evaluator, runtime: Some(runtime), ..self }
+    }
+
+    /// Returns the store of the versions.
+    #[must_use]
+    pub fn store(&self) -> &FlowStore {
+        &self.store
+    }
+
+    /// Checks a document as [`FlowDocument::check_connected`] does, with the tools of the
+    /// [`runtime`](Self::runtime).
+    ///
+    /// # Errors
+    /// [`BadInput`](workflow_sdk::operate::OperateErrorCode::BadInput) if there is no runtime, or a
+    /// failure of the database.
+    pub async fn check_connected(&self, document: &FlowDocument, actor: &str) -> Result<Checked, OperateError> {
+        let runtime = self.runtime.as_ref().ok_or_else(no_runtime)?;
+        document.check_connected(runtime, actor).await
     }
 
     /// Returns a version of a flow, or the newest one.

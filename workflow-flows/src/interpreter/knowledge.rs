@@ -8,10 +8,8 @@ use workflow_sdk::{Error, Retry, Tx};
 use super::evaluation::{as_text, prepared_key};
 use super::frame::Frame;
 use crate::graph::{KbWrite, Step};
+use crate::policy::KB_WRITE;
 use crate::{ErrorClass, FlowError, KbDocument, ToolError};
-
-/// The name under which a policy is asked whether an account may write a document.
-const WRITE: &str = "kb.write";
 
 /// Writes a document in the transaction of the step's record. The templates are rendered by a step
 /// before it, because the transaction is the only writer of SQLite meanwhile.
@@ -48,11 +46,11 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
 fn may_write(frame: &Frame<'_>, document: &KbDocument) -> Result<(), ToolError> {
     let actor = &frame.run.start.actor;
     let args = json!({ "base": document.base, "key": document.key, "tags": document.tags });
-    if frame.runtime().policy().may(actor, WRITE, &args) {
+    if frame.runtime().policy().may(actor, KB_WRITE, &args) {
         return Ok(());
     }
     let message = format!(
-        "{actor:?} may not write to the base {:?}; ask for the permission of {WRITE:?}, or start as another account",
+        "{actor:?} may not write to the base {:?}; ask for the permission of {KB_WRITE:?}, or start as another account",
         document.base
     );
     Err(ToolError::new(ErrorClass::Invalid, message))

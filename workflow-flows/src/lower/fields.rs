@@ -80,7 +80,17 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// Reports an unknown key, with the known one that is near.
+/// Words of other languages for a key of this one.
+const SYNONYMS: [(&str, &str); 2] = [("arguments", "args"), ("parameters", "args")];
+
+/// Returns the key that is meant by an unknown one.
+fn meant<'k>(wrong: &str, free: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let free: Vec<&str> = free.into_iter().collect();
+    let synonym = SYNONYMS.iter().find(|(synonym, key)| *synonym == wrong && free.contains(key));
+    synonym.map(|(_, key)| *key).or_else(|| nearest(wrong, free))
+}
+
+/// Reports an unknown key, with the known one that is meant.
 pub(crate) fn unknown_key<'k>(
     lowering: &mut Lowering<'_>,
     owner: &str,
@@ -90,7 +100,7 @@ pub(crate) fn unknown_key<'k>(
 ) {
     let path = lowering.pointer(entry.key_span);
     let message = format!("{owner} has no key \"{}\"", entry.key);
-    match nearest(&entry.key, free) {
+    match meant(&entry.key, free) {
         Some(near) => {
             let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
             let fix = Edit::Move { from: path.clone(), path: format!("{parent}/{near}") };

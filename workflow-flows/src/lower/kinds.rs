@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::attempts::{CLASSES, read_duration};
 use super::block;
@@ -19,6 +19,7 @@ use crate::expression::nearest;
 use crate::graph::{
     Approval, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, OnReject, Recipe, Step, ToolUse, Wait,
 };
+use crate::policy::KB_WRITE;
 
 /// Lowers the kind of a step and the keys beside it.
 pub(crate) fn lower(
@@ -73,6 +74,7 @@ fn tool(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Op
 
 fn recipe(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Option<Kind> {
     let (_, args) = args(lowering, fields, Role::Plain);
+    lowering.outline.calls.push(Call { kind: CallKind::Model, name: String::new(), span: node.span, args: None });
     let mut recipe =
         Recipe { name: None, model: None, system: None, prompt: None, output: None, max_tokens: None, repair: 0, args };
     if matches!(node.data, Data::Text(_)) {
@@ -198,6 +200,8 @@ fn kb(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option<K
     let key = inner.take("key").and_then(|node| lowering.template_text(node, "kb.key", Role::Plain));
     let tags = inner.take("tags").map(|node| texts(lowering, node, "kb.tags")).unwrap_or_default();
     inner.finish(lowering, keys::KB);
+    let args = Some((node.span, json!({ "base": base, "key": key, "tags": tags })));
+    lowering.outline.calls.push(Call { kind: CallKind::Knowledge, name: KB_WRITE.to_owned(), span: node.span, args });
     Some(Kind::Kb(KbWrite { base: base?, title: title?, text: text?, key, tags }))
 }
 

@@ -183,6 +183,10 @@ pub(crate) enum CallKind {
     Recipe,
     Flow,
     Workflow,
+    /// The model that answers a recipe.
+    Model,
+    /// A write to the knowledge base.
+    Knowledge,
 }
 
 impl CallKind {
@@ -192,6 +196,8 @@ impl CallKind {
             Self::Recipe => "recipe",
             Self::Flow => "flow",
             Self::Workflow => "workflow",
+            Self::Model => "model",
+            Self::Knowledge => "knowledge base",
         }
     }
 }

@@ -41,8 +41,7 @@ mod tests {
     fn flow(value: u32) -> crate::graph::Flow {
         let source = format!("flow: 1\nname: greet\ndo: [ {{ id: a, set: {{ x: {value} }} }} ]\n");
         let checked = check(&source, &Options::default());
-        assert!(checked.flow.is_some(), "{:?}", checked.findings);
-        checked.flow.unwrap()
+        checked.flow.unwrap_or_else(|| unreachable!("{:?}", checked.findings))
     }
 
     #[tokio::test]

@@ -73,7 +73,7 @@ fn every_code_has_a_broken_document() {
     let all: String = files("broken").iter().map(|name| file(&format!("broken/{name}"))).collect();
     for code in [
         "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F030", "F031", "F032",
-        "F033", "F034", "F035", "F040", "F041", "F050",
+        "F033", "F034", "F035", "F040", "F041", "F050", "F070", "F071", "F072",
     ] {
         assert!(all.contains(&format!("error {code} at")) || all.contains(&format!("warning {code} at")), "{code}");
     }
@@ -83,6 +83,7 @@ fn every_code_has_a_broken_document() {
 fn the_messages_say_what_is_meant() {
     for (name, message) in [
         ("key_step", "step \"charge\" has no key \"retires\"; did you mean \"retry\"?"),
+        ("key_arguments", "step \"a\" has no key \"arguments\"; did you mean \"args\"?"),
         ("kind_two", "step \"x\" has the kinds \"tool\" and \"wait\"; a step has one"),
         ("id_twice", "id \"pay\" stands already in line 5"),
         ("type_attempts", "retry.attempts is 0; it counts the first try, so 1 or more"),
@@ -100,6 +101,14 @@ fn the_messages_say_what_is_meant() {
         ("secret", "set.x: secrets may stand in args of a tool only; here they would be recorded"),
         ("tool_name", "no tool \"http.pots\" in this worker; did you mean \"http.post\"?"),
         ("args_property", "args of \"fetch\": \"metod\" is not a property; did you mean \"method\"?"),
+        ("server_away", "tool \"away/search\": it did not answer"),
+        ("server_gone", "the server \"moved\" has no tool \"moved/serch\" now; did you mean \"moved/search\"?"),
+        (
+            "server_changed",
+            "args of \"changed/search\", because its server has changed it: \"qery\" is not a property; \
+             did you mean \"query\"?",
+        ),
+        ("policy_tool", "\"ann\" may not call \"shell\""),
         ("args_missing", "args of \"fetch\": \"url\" is missing"),
     ] {
         let checked = checked(&file(&format!("broken/{name}.yaml")));

@@ -1,10 +1,10 @@
-//! Every flow of the guide is valid.
+//! Every flow of the guide and of README is valid.
 
 use crate::{checked, told};
 
-/// The documents in the fences of the page about flows.
+/// The documents in the fences of the page about flows, and of README.
 pub(crate) fn documents() -> Vec<String> {
-    let page = include_str!("../../../docs/guide/flows.md");
+    let page = concat!(include_str!("../../../docs/guide/flows.md"), include_str!("../../../README.md"));
     let fences = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     fences.filter(|text| text.contains("flow: 1")).map(str::to_owned).collect()
 }
@@ -35,7 +35,7 @@ fn the_guide_names_every_code_and_every_kind() {
     let page = include_str!("../../../docs/guide/flows.md");
     for code in [
         "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F030", "F031", "F032",
-        "F033", "F034", "F035", "F040", "F041", "F050", "F060",
+        "F033", "F034", "F035", "F040", "F041", "F050", "F060", "F070", "F071", "F072",
     ] {
         assert!(page.contains(code), "{code}");
     }

@@ -5,6 +5,7 @@
 
 mod broken;
 mod cncf;
+mod connected;
 mod diagrams;
 mod dialects;
 mod guide;
@@ -12,7 +13,8 @@ mod hostile;
 mod lowered;
 mod schema;
 
-use workflow_flows::check::{Catalog, Checked, Options, Severity, check};
+use serde_json::{Value, json};
+use workflow_flows::check::{Catalog, Checked, Options, Presence, Severity, ToolCatalog, check};
 
 /// The worker of the tests.
 fn catalog() -> Catalog {
@@ -27,9 +29,53 @@ fn catalog() -> Catalog {
     catalog.tool("fetch", fetch).recipes(["summarize"]).flows(["sub", "refund"]).workflows(["refund-rust"])
 }
 
+/// The worker of the tests, and the answers of its servers.
+struct Connected(Catalog);
+
+impl ToolCatalog for Connected {
+    fn tool(&self, name: &str) -> Option<Value> {
+        ToolCatalog::tool(&self.0, name)
+    }
+
+    fn tools(&self) -> Vec<String> {
+        ToolCatalog::tools(&self.0)
+    }
+
+    fn recipes(&self) -> Option<Vec<String>> {
+        ToolCatalog::recipes(&self.0)
+    }
+
+    fn flows(&self) -> Option<Vec<String>> {
+        ToolCatalog::flows(&self.0)
+    }
+
+    fn workflows(&self) -> Option<Vec<String>> {
+        ToolCatalog::workflows(&self.0)
+    }
+
+    fn presence(&self, tool: &str) -> Presence {
+        let server = tool.split('/').next().unwrap().to_owned();
+        match tool {
+            "moved/serch" => Presence::Gone { server, tools: vec!["moved/search".to_owned()] },
+            "changed/search" => Presence::Present {
+                schema: json!({ "properties": { "query": { "type": "string" } }, "additionalProperties": false }),
+            },
+            _ if server == "away" => Presence::Away { server, reason: "it did not answer".to_owned() },
+            _ => Presence::NotAsked,
+        }
+    }
+
+    fn refused(&self, tool: &str, _args: &Value) -> Option<String> {
+        (tool == "shell").then(|| "ann".to_owned())
+    }
+}
+
 /// Checks a document against the worker of the tests.
 fn checked(source: &str) -> Checked {
-    let catalog = catalog();
+    let of_servers = ["away/search", "away/find", "moved/search", "moved/serch", "shell"];
+    let catalog = of_servers.into_iter().fold(catalog(), |catalog, name| catalog.tool(name, true));
+    let known = json!({ "properties": { "qery": { "type": "string" } } });
+    let catalog = Connected(catalog.tool("changed/search", known));
     check(source, &Options { catalog: Some(&catalog), ..Options::default() })
 }
 

@@ -42,6 +42,11 @@ fn wait() -> Value {
     parameter("query", "wait", json!({ "type": "string", "pattern": "^[0-9]{1,9}s?$", "examples": ["30s"] }))
 }
 
+/// Whether the tools of a document are asked.
+fn connect() -> Value {
+    parameter("query", "connect", json!({ "type": "boolean" }))
+}
+
 /// A header that is not understood is passed over, so it has no pattern.
 fn traceparent() -> Value {
     parameter("header", "traceparent", json!({ "type": "string" }))
@@ -134,7 +139,10 @@ fn watched() -> [Value; 5] {
 fn flows() -> Vec<Operation> {
     let run_or_done = || json!({ "anyOf": [reference("RunDetail"), reference("Done")] });
     vec![
-        post("/flows:check", "checkFlow", "Tells every fault of a document").takes("FlowDocument").reads("CheckedFlow"),
+        post("/flows:check", "checkFlow", "Tells every fault of a document")
+            .asks([connect()])
+            .takes("FlowDocument")
+            .reads("CheckedFlow"),
         post("/flows:run", "runFlow", "Starts a run of a deployed flow or of a document, on behalf of the actor")
             .asks([wait(), parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 126 }))])
             .takes("NewFlowRun")
@@ -150,6 +158,7 @@ fn flows() -> Vec<Operation> {
             .asks([text("version")])
             .reads("FlowDetail"),
         operation("put", "/flows/{flow}", "deployFlow", "Deploys a document as a version of a flow")
+            .asks([connect()])
             .takes("NewFlowVersion")
             .answers(200, "A version had this body, and nothing was added", reference("DeployedFlow"))
             .answers(201, "The version was added", reference("DeployedFlow")),

@@ -18,7 +18,7 @@
 //! # }
 //! ```
 
-mod root;
+pub(crate) mod root;
 
 use std::io;
 use std::path::Path;

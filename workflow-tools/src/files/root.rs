@@ -16,7 +16,7 @@ use crate::arguments::{failed, invalid};
 
 /// The directory that all paths start from. It is opened once, so a later change of its own path
 /// has no effect.
-pub(super) struct Root {
+pub(crate) struct Root {
     directory: OwnedFd,
 }
 
@@ -38,7 +38,7 @@ fn beneath() -> ResolveFlags {
 }
 
 impl Root {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let directory = openat(CWD, path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         // Refuses a kernel without such a walk now, and not at the first call.
         openat2(&directory, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), beneath())?;
@@ -76,6 +76,13 @@ impl Root {
                 openat2(&directory, part, flags, Mode::empty(), beneath()).map_err(|error| refused(path, error))?;
         }
         Ok(())
+    }
+
+    /// Opens a directory, to be entered.
+    #[cfg(feature = "shell")]
+    pub(crate) fn folder(&self, path: &str) -> Result<OwnedFd, ToolError> {
+        check(path)?;
+        self.walk(path, OFlags::DIRECTORY | OFlags::PATH, Mode::empty())
     }
 
     pub(super) fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ToolError> {

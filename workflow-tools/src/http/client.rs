@@ -12,8 +12,8 @@ use workflow_flows::{ErrorClass, ToolError};
 
 use super::address::Reach;
 use super::resolver::{Resolver, Unreachable};
-use super::response::excerpt;
 use crate::arguments::{failed, invalid};
+use crate::excerpt::excerpt;
 
 /// A request that is ready to be sent.
 #[derive(Clone)]

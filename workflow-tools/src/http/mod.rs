@@ -32,8 +32,6 @@ use serde_json::{Value, json};
 use workflow_flows::{Tool, ToolCall, ToolError};
 
 pub use address::{InvalidNetwork, Network};
-#[cfg(feature = "mcp")]
-pub(crate) use response::excerpt;
 
 use crate::arguments::{parse, shortest};
 use address::Reach;

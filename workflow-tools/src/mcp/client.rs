@@ -22,8 +22,8 @@ use workflow_flows::{ErrorClass, ToolError};
 use super::line::BoundedLines;
 use super::server::{Kind, Server};
 use crate::arguments::{failed, invalid};
+use crate::excerpt::excerpt;
 use crate::http::client::plain_client;
-use crate::http::excerpt;
 use crate::process::{MARK, Processes};
 
 /// The longest message of a server, in bytes.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError};
+use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError, ToolServer};
 
 pub use server::Server;
 
@@ -172,6 +172,10 @@ impl Tool for McpTool {
         self.input_schema.clone()
     }
 
+    fn server(&self) -> Option<Arc<dyn ToolServer>> {
+        Some(Arc::new(AskedServer { server: Arc::clone(&self.server), pool: self.pool.clone() }))
+    }
+
     async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
         let arguments = match call.args {
             Value::Object(arguments) => arguments,
@@ -188,5 +192,25 @@ impl Tool for McpTool {
         // for a connection.
         let bound = timeout + Duration::from_secs(1);
         tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// A server as a check asks it, through the pool of its tools.
+struct AskedServer {
+    server: Arc<Server>,
+    pool: Pool,
+}
+
+#[async_trait]
+impl ToolServer for AskedServer {
+    fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    async fn schemas(&self, actor: &str) -> Result<BTreeMap<String, Value>, ToolError> {
+        let connection = self.pool.connection(&self.server, actor).await?;
+        let described = connection.tools(&self.server).await?;
+        let name = |tool: &str| format!("{}/{tool}", self.server.name);
+        Ok(described.into_iter().map(|tool| (name(&tool.name), tool.input_schema)).collect())
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError};
+use workflow_flows::{ErrorClass, FlowDocument, FlowRuntime, FlowRuntimeBuilder, Tool, ToolCall, ToolError};
 use workflow_tests::until;
 use workflow_tools::mcp::{Mcp, Server};
 
@@ -60,6 +60,21 @@ async fn tools_are_listed_with_their_schemas_and_called() {
     assert!(matches!(unknown.class, ErrorClass::Invalid | ErrorClass::Failed), "{unknown}");
     assert!(mcp.tool("nothing", "x").is_err());
     assert_eq!(mcp.connections(), 1, "one connection served all of it");
+}
+
+#[tokio::test]
+async fn a_check_asks_the_servers_and_calls_nothing() {
+    let mcp = Mcp::builder().server(everything()).server(broken("exec sleep 72.125")).build();
+    let known = [("everything", "get-sum"), ("everything", "no-such-tool"), ("broken", "x"), ("broken", "y")];
+    let tools = known.map(|(server, tool)| mcp.tool(server, tool).unwrap());
+    let runtime = tools.into_iter().fold(FlowRuntime::builder(), FlowRuntimeBuilder::custom_tool).build();
+    let document = "flow: 1\nname: asks\ndo:\n  - { id: a, tool: everything/get-sum, args: { a: 2, b: two } }\n  - { \
+                    id: b, tool: everything/no-such-tool }\n  - { id: c, tool: broken/x }\n  - { id: d, tool: broken/y }\n";
+    let checked = FlowDocument::new(document).check_connected(&runtime, "ann").await.unwrap();
+    let found: Vec<String> = checked.findings.iter().map(|it| format!("{} at {}", it.code, it.line)).collect();
+    assert_eq!(found, ["F041 at 4", "F071 at 5", "F070 at 6"], "{:?}", checked.findings);
+    assert!(checked.findings[2].message.contains("did not connect within 2s"), "{:?}", checked.findings[2]);
+    until("no broken server runs", async || (running("72.125") == 0).then_some(())).await;
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 use serde_json::Value;
 
 use super::super::ExpressionError;
+#[cfg(target_os = "linux")]
+use super::answer::Answer;
 use super::command::HelperSource;
 #[cfg(target_os = "linux")]
-use super::process::Process;
+use super::process::{Broken, Process};
 use super::request::Request;
 
 /// The helper process of one thread, started when it is needed.
@@ -22,12 +24,22 @@ impl Place {
         source: &HelperSource,
         request: &Request,
     ) -> Result<Vec<Value>, ExpressionError> {
-        let fresh = self.process.take().and_then(|mut process| process.is_fresh().then_some(process));
-        let mut process = match fresh {
-            Some(process) => process,
-            None => Process::start(source.command()?)?,
-        };
-        let answer = process.ask(request)?;
+        let used = self.process.take().and_then(|mut process| process.is_fresh().then_some(process));
+        if let Some(mut process) = used {
+            match process.ask(request) {
+                // It may have ended before it saw the program, so a new process decides.
+                Err(Broken::Ended) => {}
+                asked => return self.keep(process, asked),
+            }
+        }
+        let mut process = Process::start(source.command()?)?;
+        let asked = process.ask(request);
+        self.keep(process, asked)
+    }
+
+    /// Keeps a process that has answered for the next request.
+    fn keep(&mut self, process: Process, asked: Result<Answer, Broken>) -> Result<Vec<Value>, ExpressionError> {
+        let answer = asked?;
         self.process = Some(process);
         answer.into_result()
     }

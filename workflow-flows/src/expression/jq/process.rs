@@ -69,22 +69,11 @@ impl Process {
     }
 
     /// Sends a request and waits for its answer, until the program has had its processor time.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, ExpressionError> {
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, Broken> {
         let begun = Instant::now();
-        let line =
-            self.exchange(&request.line, begun + DEADLINE, begun + LAST_DEADLINE).map_err(|broken| match broken {
-                Broken::Late => {
-                    ExpressionError::Budget(format!("the program takes longer than {} ms", DEADLINE.as_millis()))
-                }
-                Broken::Large => ExpressionError::Budget("the outputs are too large".to_owned()),
-                Broken::Ended => {
-                    ExpressionError::Budget("the program takes too much memory or calls itself too deep".to_owned())
-                }
-                Broken::Failed(error) => ExpressionError::Failed(format!("the helper process of jq has gone: {error}")),
-            })?;
+        let line = self.exchange(&request.line, begun + DEADLINE, begun + LAST_DEADLINE)?;
         self.busy += begun.elapsed();
-        serde_json::from_slice(&line)
-            .map_err(|_| ExpressionError::Failed("the helper process of jq has no valid answer".to_owned()))
+        serde_json::from_slice(&line).map_err(|error| Broken::Failed(error.into()))
     }
 
     fn unblock(&self) -> io::Result<()> {
@@ -168,12 +157,23 @@ impl Drop for Process {
     }
 }
 
-/// How an exchange ended without a line.
-enum Broken {
+/// How an exchange ended without an answer.
+pub(super) enum Broken {
     Late,
     Large,
     Ended,
     Failed(io::Error),
+}
+
+impl From<Broken> for ExpressionError {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Late => Self::Budget(format!("the program takes longer than {} ms", DEADLINE.as_millis())),
+            Broken::Large => Self::Budget("the outputs are too large".to_owned()),
+            Broken::Ended => Self::Budget("the program takes too much memory or calls itself too deep".to_owned()),
+            Broken::Failed(error) => Self::Failed(format!("the helper process of jq gives no answer: {error}")),
+        }
+    }
 }
 
 fn is_temporary(error: &io::Error) -> bool {
