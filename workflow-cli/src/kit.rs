@@ -117,8 +117,9 @@ impl Kit {
     ///         .database("sqlite://orders.db")
     ///         .worker_with_flows(async |client| {
     ///             let reserve = |_args: Value, _call: ToolCall| async move { Ok("reserved") };
-    ///             let runtime = FlowRuntime::builder().tool("reserve", reserve).client(client.clone());
-    ///             Ok(Worker::new(client, runtime.build()).register(flow))
+    ///             let runtime = FlowRuntime::builder().tool("reserve", reserve);
+    ///             let runtime = runtime.client(client.clone()).build();
+    ///             Ok(Worker::new(client, runtime).register(flow))
     ///         })
     ///         .main()
     /// }

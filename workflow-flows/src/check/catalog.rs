@@ -49,7 +49,7 @@ pub trait ToolCatalog {
     }
 }
 
-/// What the server of a tool has said about it.
+/// The answer of a server about one of its tools.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Presence {
     /// The tool has no server, or the server was not asked.
