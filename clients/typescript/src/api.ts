@@ -346,6 +346,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/limits/{limit}/seats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the steps that hold a seat of a limit, and those that wait */
+        get: operations["listSeats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/orders": {
         parameters: {
             query?: never;
@@ -552,6 +569,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{run}/priority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sets the priority of a run that has not begun */
+        post: operations["setPriority"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{run}/published/{name}": {
         parameters: {
             query?: never;
@@ -563,6 +597,23 @@ export interface paths {
         get: operations["readPublished"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{run}/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Moves a run to another queue */
+        post: operations["moveRun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -803,6 +854,20 @@ export interface components {
             run: components["schemas"]["RunId"];
         } | {
             /** @enum {string} */
+            action: "set_priority";
+            /** @description The priority. */
+            priority: components["schemas"]["Priority"];
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+        } | {
+            /** @enum {string} */
+            action: "move_to";
+            /** @description The queue. */
+            queue: string;
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+        } | {
+            /** @enum {string} */
             action: "retry_run";
             /**
              * Format: int64
@@ -1020,6 +1085,16 @@ export interface components {
         } | {
             /** @enum {string} */
             action: "resume_run";
+        } | {
+            /** @enum {string} */
+            action: "set_priority";
+            /** @description The priority. */
+            priority: components["schemas"]["Priority"];
+        } | {
+            /** @enum {string} */
+            action: "move_to";
+            /** @description The queue. */
+            queue: string;
         } | {
             /** @enum {string} */
             action: "retry_run";
@@ -1758,6 +1833,14 @@ export interface components {
         NewPreview: {
             query: string;
         };
+        NewPriority: {
+            priority: components["schemas"]["Priority"];
+            reason?: string;
+        };
+        NewQueue: {
+            queue: string;
+            reason?: string;
+        };
         /** @description Starts a run: see start_by_name. */
         NewRun: {
             at?: components["schemas"]["Timestamp"] | null;
@@ -1842,6 +1925,9 @@ export interface components {
         } | {
             /** @enum {string} */
             outcome: "not_paused";
+        } | {
+            /** @enum {string} */
+            outcome: "has_begun";
         } | {
             /** @enum {string} */
             outcome: "retried";
@@ -2239,6 +2325,35 @@ export interface components {
             origin: components["schemas"]["Origin"];
             /** @description Its next and its last occurrence, its runs, its pause and its counters. */
             state: components["schemas"]["ScheduleState"];
+        };
+        /** @description One page of the seats of a limit. */
+        SeatPage: {
+            /** @description First the steps that have taken a seat, then those that wait, each by key and by the time at which they asked. So the waiting steps of a key come in the order of their turns. */
+            items: components["schemas"]["SeatView"][];
+            next?: components["schemas"]["Cursor"] | null;
+        };
+        /**
+         * @description The state of a step under a limit.
+         * @enum {string}
+         */
+        SeatState: "held" | "void" | "waiting" | "called";
+        /** @description A step that holds a seat of a limit or waits for one. */
+        SeatView: {
+            /** @description When the step asked for the first time. */
+            asked_at: components["schemas"]["Timestamp"];
+            asks_at?: components["schemas"]["Timestamp"] | null;
+            /** @description The key of the seat: steps of other keys do not count for each other. */
+            key: string;
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+            /** @description The state of the step. */
+            state: components["schemas"]["SeatState"];
+            /** @description The status of the run. */
+            status: components["schemas"]["RunStatus"];
+            /** @description The key of the step. */
+            step: string;
+            /** @description The workflow of the run. */
+            workflow: string;
         };
         /**
          * @description The state of a run during a span.
@@ -3364,6 +3479,41 @@ export interface operations {
             };
         };
     };
+    listSeats: {
+        parameters: {
+            query?: {
+                key?: string;
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                limit: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeatPage"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     perform: {
         parameters: {
             query?: never;
@@ -3879,6 +4029,43 @@ export interface operations {
             };
         };
     };
+    setPriority: {
+        parameters: {
+            query?: never;
+            header?: {
+                traceparent?: string;
+            };
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPriority"];
+            };
+        };
+        responses: {
+            /** @description The order was performed, or there was nothing to change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     readPublished: {
         parameters: {
             query?: never;
@@ -3898,6 +4085,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StoredPayload"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    moveRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                traceparent?: string;
+            };
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewQueue"];
+            };
+        };
+        responses: {
+            /** @description The order was performed, or there was nothing to change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
                 };
             };
             /** @description A refusal or a failure */

@@ -10,9 +10,9 @@ use super::{
     BulkWrite, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite, DeleteWrite,
     DeletedRun, DueRuns, Emitted, EndWrite, EndedInLane, EndedTurn, Fence, ForkWrite, FoundRun, FoundSingle, GateTurn,
     InsertedAudit, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite,
-    PlaceChange, PlaceOutcome, PlaceTarget, PlaceWrite, PlacedRun, Placement, QueueWrite, ReadRates, RetryWrite,
-    ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StatisticsScan,
-    StatisticsTarget, StatisticsWrite, StepOf, Target, WaitingPlace, Write, apply, apply_within,
+    PlaceChange, PlaceTarget, PlaceWrite, PlacedRun, Placement, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd,
+    RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StatisticsScan, StatisticsTarget,
+    StatisticsWrite, StepOf, Target, WaitingPlace, Write, apply, apply_within,
 };
 use crate::model::{
     AcceptedSignal, AttemptStatus, AuditId, BulkCounts, BulkId, BulkProgress, BulkRecord, BulkStatus, Claim, Effect,

@@ -39,6 +39,7 @@ fn schemas() -> Value {
     add::<operate::QueueView>(&mut schemas);
     add::<operate::GatePage>(&mut schemas);
     add::<operate::LimitView>(&mut schemas);
+    add::<operate::SeatPage>(&mut schemas);
     add::<operate::WorkerView>(&mut schemas);
     add::<operate::WorkflowView>(&mut schemas);
     add::<operate::SchedulePage>(&mut schemas);

@@ -19,10 +19,10 @@ struct Action {
 }
 
 impl Shell {
-    /// Returns the tool `shell.exec`, which documents of the dialects `opcode` and `cncf` call. Exit
-    /// codes do not fail a step. `command` is a name of the list, with its words in `args`, and the
-    /// tool has the bounds of this one. `shell: true` is refused: list a shell, and give it the
-    /// words `-c` and a script.
+    /// Returns the tool `shell.exec`, which documents of the dialects `opcode` and `cncf` call.
+    /// Exit codes do not fail a step. `command` is a name of the list, with its words in `args`.
+    /// The tool has the bounds of this one. `shell: true` is refused: list a shell, and give it
+    /// the words `-c` and a script.
     #[must_use]
     pub fn action(&self) -> Arc<dyn Tool> {
         Arc::new(Action { shell: self.clone() })
