@@ -28,7 +28,7 @@ impl Place {
         if let Some(mut process) = used {
             match process.ask(request) {
                 // It may have ended before it saw the program, so a new process decides.
-                Err(Broken::Ended) => {}
+                Err(Broken::Gone) => {}
                 asked => return self.keep(process, asked),
             }
         }

@@ -100,6 +100,13 @@ impl Process {
         Ok(())
     }
 
+    /// Says how the process ended, which had had this processor time.
+    fn ended(&self, before: Duration) -> Broken {
+        // The process stays in the table until it is waited for.
+        let had = processor_time(self.child.id()).saturating_sub(before);
+        if had <= TICK { Broken::Gone } else { Broken::Ended }
+    }
+
     /// Writes bytes and reads one line, without its end. At the deadline, a process that has not
     /// had its processor time is given more, up to the last deadline.
     fn exchange(&mut self, bytes: &[u8], mut deadline: Instant, last: Instant) -> Result<Vec<u8>, Broken> {
@@ -128,12 +135,12 @@ impl Process {
                 match self.input.write(unsent) {
                     Ok(written) => unsent = unsent.get(written..).unwrap_or(&[]),
                     Err(error) if is_temporary(&error) => {}
-                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(Broken::Ended),
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(self.ended(before)),
                     Err(error) => return Err(Broken::Failed(error)),
                 }
             }
             match self.output.read(&mut buffer) {
-                Ok(0) => return Err(Broken::Ended),
+                Ok(0) => return Err(self.ended(before)),
                 Ok(count) => line.extend_from_slice(buffer.get(..count).unwrap_or(&[])),
                 Err(error) if is_temporary(&error) => {}
                 Err(error) => return Err(Broken::Failed(error)),
@@ -162,6 +169,8 @@ pub(super) enum Broken {
     Late,
     Large,
     Ended,
+    /// The process ended before it had worked on the request.
+    Gone,
     Failed(io::Error),
 }
 
@@ -170,7 +179,9 @@ impl From<Broken> for ExpressionError {
         match broken {
             Broken::Late => Self::Budget(format!("the program takes longer than {} ms", DEADLINE.as_millis())),
             Broken::Large => Self::Budget("the outputs are too large".to_owned()),
-            Broken::Ended => Self::Budget("the program takes too much memory or calls itself too deep".to_owned()),
+            Broken::Ended | Broken::Gone => {
+                Self::Budget("the program takes too much memory or calls itself too deep".to_owned())
+            }
             Broken::Failed(error) => Self::Failed(format!("the helper process of jq gives no answer: {error}")),
         }
     }
