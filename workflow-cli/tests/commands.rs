@@ -268,9 +268,10 @@ fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
     shell.check(&[&canceled[..], &["--dry-run"]].concat(), 0, unserved, "would be changed");
     shell.check(&[&canceled[..], &["--yes"]].concat(), 0, "1 changed", "goes on if this command ends");
     shell.check(&["bulk", "list"], 0, "run.delete", "");
-    let bulk = shell.says(&["bulk", "list", "-o", "ids"]);
-    shell.check(&["bulk", "show", &bulk], 0, "done: 1 of 1 runs", "");
-    shell.check(&["bulk", "stop", &bulk], 0, "as it was", "");
+    let bulks = shell.says(&["bulk", "list", "-o", "ids"]);
+    let newest = bulks.lines().next().unwrap();
+    shell.check(&["bulk", "show", newest], 0, "done: 1 of 1 runs", "");
+    shell.check(&["bulk", "stop", newest], 0, "as it was", "");
     shell.check(&["bulk", "show", "x"], 2, "", "not the id");
     shell.check(&["bulk", "show", "01900000-0000-7000-8000-000000000000"], 4, "", "no bulk operation");
     shell.check(&[&canceled[..], &["--yes"]].concat(), 0, "", "no run matches");
