@@ -198,7 +198,10 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
   await page.keyboard.press("Enter");
   await page.locator("#completions a", { hasText: "status:failed" }).waitFor();
   await page.keyboard.type("fai");
-  await until("one completion", async () => (await page.locator("#completions a").count()) === 1);
+  await until("one completion", async () => {
+    const words = await page.locator("#completions a").allTextContents();
+    return words.length === 1 && words[0].includes("status:failed");
+  });
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Tab");
   assert.equal(await page.locator("input[data-search]").inputValue(), "status:failed ");
