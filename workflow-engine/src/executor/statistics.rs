@@ -21,6 +21,9 @@ use crate::store::{MOST_FAILURE_GROUPS, StatisticsWrite};
 /// How long counts stay in memory before they are written.
 pub(super) const WRITE_DELAY: Duration = Duration::from_secs(1);
 
+/// The minute before the first count.
+const NO_MINUTE: Timestamp = Timestamp::from_micros(0);
+
 /// How many rows of earlier minutes are kept for a database that is away.
 const MOST_EARLIER: usize = 4096;
 
@@ -37,7 +40,7 @@ pub struct Statistics {
 /// The counts, which may have to be written.
 #[derive(Debug)]
 struct Counted {
-    /// The present minute.
+    /// The minute of the last count.
     minute: Timestamp,
     lanes: HashMap<Lane, LaneCounts>,
     /// Counts of earlier minutes that are not written.
@@ -67,9 +70,8 @@ impl Statistics {
     }
 
     fn of(process: Option<Uuid>) -> Self {
-        let minute = Timestamp::from_micros(0);
         let (lanes, failures) = (HashMap::new(), HashMap::new());
-        let counted = Counted { minute, lanes, earlier: Vec::new(), failures, due_at: None };
+        let counted = Counted { minute: NO_MINUTE, lanes, earlier: Vec::new(), failures, due_at: None };
         Self { process, counted: Mutex::new(counted), changed: Notify::new() }
     }
 
@@ -156,10 +158,13 @@ impl Statistics {
     }
 
     /// Returns what was counted and not written, even if that is nothing, and takes it for written.
-    /// `None` if nothing is ever counted.
+    /// `None` if nothing was ever counted, so that no write can be under way.
     pub(super) fn take_last(&self) -> Option<StatisticsWrite> {
         let process = self.process?;
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.minute == NO_MINUTE {
+            return None;
+        }
         counted.due_at = None;
         Some(counted.take(process))
     }
@@ -247,4 +252,30 @@ fn row(begins_at: Timestamp, process: Uuid, lane: Lane, counts: RunStatistics) -
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(write: Option<StatisticsWrite>) -> Option<usize> {
+        match write? {
+            StatisticsWrite::Count { rows, .. } => Some(rows.len()),
+            StatisticsWrite::Fold { .. } => None,
+        }
+    }
+
+    #[test]
+    fn the_last_write_follows_one_that_is_under_way() {
+        let lane = Lane { queue: "default".into(), workflow: "greet".into(), version: "1".into() };
+        let statistics = Statistics::new();
+        assert_eq!(rows(statistics.take_last()), None, "a process that counts nothing writes nothing");
+        statistics.started(&lane);
+        assert_eq!(rows(statistics.take()), Some(1));
+        assert_eq!(rows(statistics.take()), None);
+        assert_eq!(rows(statistics.take_last()), Some(0), "the counts that were taken may not be committed yet");
+        statistics.started(&lane);
+        assert_eq!(rows(statistics.take_last()), Some(1));
+        assert_eq!(rows(Statistics::off().take_last()), None);
+    }
 }
