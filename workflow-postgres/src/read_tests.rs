@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, Retention, RunFilter, RunId, RunStatus, RunSummary};
+use workflow_engine::model::{NewRun, Retention, RunFilter, RunId, RunStatus, RunSummary, Timestamp};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
@@ -38,6 +38,38 @@ async fn every_part_of_a_filter_must_hold_and_pages_follow_each_other() -> TestR
         (RunFilter::new().page_size(2).after(other.id), vec![tagged.id, keyed.id]),
     ] {
         assert_eq!(ids(&fixture.store.list(&filter).await?), expected, "{filter:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_wake_of_a_gate_is_found_behind_older_ones() -> TestResult {
+    let fixture = fixture().await?;
+    let (own, foreign, never) = (-1, -2, Timestamp::FAR_FUTURE.as_micros());
+    fixture
+        .execute(&format!(
+            "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version) VALUES ('default', 'checkout', '1');
+             INSERT INTO {{schema}}.workflow_turns (lane_id, base_id, gate_id, open_at)
+             SELECT {own}, l.id, 1, {never} FROM {{schema}}.workflow_lanes AS l
+             UNION ALL SELECT {foreign}, 0, 2, {never}"
+        ))
+        .await?;
+    let (later, now) = (START + Duration::from_secs(3600), Timestamp::from_micros(0));
+    for (lane_id, open_at, count, expected) in [
+        (foreign, START, 2000, None),
+        (own, later, 3, Some(later)),
+        (own, START, 1, Some(START)),
+        // Then there are as many as are read.
+        (own, later, 996, Some(now)),
+    ] {
+        let open_at = open_at.as_micros();
+        fixture
+            .execute(&format!(
+                "INSERT INTO {{schema}}.workflow_gate_wakes (lane_id, open_at)
+                 SELECT {lane_id}, {open_at} FROM generate_series(1, {count})"
+            ))
+            .await?;
+        assert_eq!(fixture.store.next_due(&[lane()]).await?.at, expected, "{count} wakes of {lane_id}");
     }
     Ok(())
 }

@@ -246,6 +246,7 @@ pub async fn a_moved_run_is_found_behind_its_gate(fixture: Fixture) {
     assert!(!is_due(&fixture, "post").await);
     let due = started(&fixture, behind("mail", "new")).await;
     assert_eq!(place(&fixture, queue(due, "post", Some("new"))).await, PlaceOutcome::Changed);
+    assert!(is_due(&fixture, "post").await, "the gate slept");
     let second = claim(&fixture, limited("post", 25)).await;
     assert_eq!(second.iter().map(|claim| claim.run_id).collect::<Vec<_>>(), [due]);
 

@@ -1,6 +1,8 @@
 -- Called by: read.rs, by an idle worker. $2-$4 are the lanes.
--- Guarantees: reads one entry of the index of due runs for each rank of each lane, and one of the
--- indexes of running runs and of turns for each lane, however many runs and gates it has.
+-- Guarantees: for each lane, reads one entry of the index of due runs for each rank, and one of the
+-- indexes of running runs and of turns, however many runs and gates the lane has. Reads the wakes
+-- of all gates, from the oldest one on, until it has 1,000 of the lane. A lane with that many is
+-- due, because later ones count only after claims have opened the gates of these.
 SELECT {now} AS now, (
     SELECT min(first.available_at)
     FROM unnest($2::text[], $3::text[], $4::text[]) AS named(queue, workflow, version)
@@ -36,13 +38,16 @@ SELECT {now} AS now, (
         ORDER BY t.full_until
         LIMIT 1
     ) UNION ALL (
-        SELECT COALESCE(w.open_at, 0)
-        FROM {schema}.workflow_gate_wakes AS w
-        CROSS JOIN LATERAL (
-            SELECT t.base_id FROM {schema}.workflow_turns AS t WHERE t.lane_id = w.lane_id LIMIT 1
-        ) AS woken
-        WHERE woken.base_id = lane.id
-        ORDER BY w.id
-        LIMIT 1
+        SELECT CASE WHEN count(*) < 1000 THEN min(COALESCE(oldest.open_at, 0)) ELSE 0 END
+        FROM (
+            SELECT w.open_at
+            FROM {schema}.workflow_gate_wakes AS w
+            CROSS JOIN LATERAL (
+                SELECT t.base_id FROM {schema}.workflow_turns AS t WHERE t.lane_id = w.lane_id LIMIT 1
+            ) AS woken
+            WHERE woken.base_id = lane.id
+            ORDER BY w.id
+            LIMIT 1000
+        ) AS oldest
     )) AS first
 ) AS at
