@@ -72,7 +72,7 @@ pub(crate) async fn look_up(secrets: Option<&dyn Secrets>, actor: &str, template
             let message = format!("there is no secret {name:?} for {actor:?}; add it, or name another one");
             return Err(ToolError::new(ErrorClass::Invalid, message));
         };
-        seen.0.insert(name, value);
+        seen.secrets.insert(name, value);
     }
     Ok(seen)
 }
@@ -97,28 +97,35 @@ fn add_secret_names(template: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The values that one attempt has seen, by name.
+/// The values that one attempt has seen, which no record may hold.
 #[derive(Default)]
-pub(crate) struct Seen(pub(crate) BTreeMap<String, String>);
+pub(crate) struct Seen {
+    /// The secrets by name.
+    secrets: BTreeMap<String, String>,
+    /// The token of the step. A secret may have the name `token`, too.
+    pub(crate) token: Option<String>,
+}
 
 impl Seen {
-    /// Returns the values as the root `secrets` of a template.
+    /// Returns the secrets as the root `secrets` of a template.
     pub(crate) fn to_value(&self) -> Value {
-        self.0.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
+        self.secrets.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
     }
 
     /// Takes the values out of a text.
     pub(crate) fn redact_text(&self, text: &str) -> String {
-        let mut values: Vec<_> = self.0.iter().filter(|(_, value)| !value.is_empty()).collect();
+        let secrets = self.secrets.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let token = self.token.as_deref().map(|token| ("token", token));
+        let mut values: Vec<(&str, &str)> = secrets.chain(token).filter(|(_, value)| !value.is_empty()).collect();
         // A value may be a part of another one.
         values.sort_by_key(|(_, value)| Reverse(value.len()));
-        let redact = |text: String, (name, value): (&String, &String)| text.replace(value, &format!("[secret {name}]"));
+        let redact = |text: String, (name, value): (&str, &str)| text.replace(value, &format!("[secret {name}]"));
         values.into_iter().fold(text.to_owned(), redact)
     }
 
     /// Takes the values out of each text inside a value.
     pub(crate) fn redact(&self, value: Value) -> Value {
-        if self.0.is_empty() {
+        if self.secrets.is_empty() && self.token.is_none() {
             return value;
         }
         match value {
@@ -138,9 +145,14 @@ mod tests {
 
     use super::*;
 
+    fn seen<const N: usize>(secrets: [(&str, &str); N]) -> Seen {
+        let secrets = secrets.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Seen { secrets: secrets.into(), token: None }
+    }
+
     #[test]
     fn values_of_secrets_leave_texts_keys_and_lists() {
-        let seen = Seen([("key".to_owned(), "s3cret".to_owned()), ("none".to_owned(), String::new())].into());
+        let seen = seen([("key", "s3cret"), ("none", "")]);
         let value = json!({ "a": ["x s3cret y", 1], "s3cret": { "b": "s3crets3cret" } });
         let redacted = json!({
             "a": ["x [secret key] y", 1], "[secret key]": { "b": "[secret key][secret key]" }
@@ -150,7 +162,14 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_a_part_of_another_one_leaves_no_rest() {
-        let seen = Seen([("a".to_owned(), "t0ken".to_owned()), ("b".to_owned(), "t0ken-of-bob".to_owned())].into());
+        let seen = seen([("a", "t0ken"), ("b", "t0ken-of-bob")]);
         assert_eq!(seen.redact_text("t0ken-of-bob, t0ken"), "[secret b], [secret a]");
+    }
+
+    #[test]
+    fn the_token_of_a_step_does_not_replace_a_secret_of_its_name() {
+        let seen = Seen { token: Some("st_1".to_owned()), ..seen([("token", "s3cret")]) };
+        assert_eq!(seen.redact(json!(["s3cret", "st_1"])), json!(["[secret token]", "[secret token]"]));
+        assert_eq!(seen.to_value(), json!({ "token": "s3cret" }));
     }
 }

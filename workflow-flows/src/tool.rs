@@ -59,8 +59,9 @@ pub struct ToolCall {
     pub idempotency_key: String,
     /// The time that the attempt may take. `None`: no limit. The interpreter drops the call then.
     pub timeout: Option<Duration>,
-    /// The token with which the step is ended from outside, if the step is `external` and the
-    /// worker has tokens: see [`FlowRuntimeBuilder::tokens`](crate::FlowRuntimeBuilder::tokens).
+    /// The token that ends an `external` step, or decides the approval that notifies this tool.
+    /// `None`: the worker has no tokens (see
+    /// [`FlowRuntimeBuilder::tokens`](crate::FlowRuntimeBuilder::tokens)), or neither is the case.
     pub token: Option<String>,
 }
 

@@ -356,7 +356,8 @@ async fn the_tools_of_a_gate_get_its_token_and_nothing_records_it() {
         let told = std::sync::Arc::clone(&told);
         let tell = move |args: Value, _call: ToolCall| {
             told.lock().unwrap().push(args["token"].as_str().unwrap().to_owned());
-            async move { Ok(args) }
+            // The failure is recorded, and repeats the arguments.
+            async move { Err::<Value, _>(ToolError::new(ErrorClass::Failed, format!("cannot send {args}"))) }
         };
         runtime(calls).tokens(issued.clone()).tool("tell", tell).build()
     };

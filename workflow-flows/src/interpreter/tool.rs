@@ -111,7 +111,7 @@ pub(super) struct Place<'p> {
     pub(super) step: &'p str,
     pub(super) key: &'p str,
     pub(super) timeout: Option<Duration>,
-    /// The token that ends the step from outside. It is taken out of results and errors.
+    /// The token that decides or ends the step from outside. It is taken out of results and errors.
     pub(super) token: Option<String>,
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn call_tool(
     let mut one = ToolCall::new(args, actor, place.key);
     one.timeout = place.timeout;
     one.token.clone_from(&place.token);
-    seen.0.extend(place.token.clone().map(|token| ("token".to_owned(), token)));
+    seen.token.clone_from(&place.token);
     match AssertUnwindSafe(within(place.timeout, tool.call(one))).catch_unwind().await {
         Ok(Ok(result)) => Ok(seen.redact(result)),
         Ok(Err(error)) => Err(failed(ToolError { message: seen.redact_text(&error.message), ..error })),
