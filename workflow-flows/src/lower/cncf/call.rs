@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::failure::{COMMUNICATION, error_type, raise_step};
-use super::program::{self, literal, result_of, uri};
+use super::program::{inner, literal, result_of, uri, value};
 use super::scope::{Scope, Task};
 use super::task::{Body, Output, beside};
-use super::{Cncf, refuse};
+use super::{Cncf, refuse, refuse_key};
 use crate::check::Code;
 use crate::document::{Data, Node};
 use crate::graph::{FlowCall, Kind, Next, Step, ToolUse};
@@ -56,7 +56,7 @@ pub(super) fn lower(
         refuse(lowering, node.span, "a function of a catalog");
         return None;
     }
-    let args = with.map_or_else(|| "{}".to_owned(), |with| program::value(lowering, with, "with"));
+    let args = with.map_or_else(|| "{}".to_owned(), |with| value(lowering, with, "with"));
     Some(tool(cncf, lowering, task, scope, (node, &name), &args))
 }
 
@@ -107,8 +107,8 @@ fn http(
     let method = fields.require(lowering, "method", "get").and_then(|node| lowering.text(node, "method"));
     let endpoint = fields.require(lowering, "endpoint", "https://example.com/{id}");
     let (url, authorization) = endpoint.and_then(|node| read_endpoint(cncf, lowering, node))?;
-    let headers = fields.take("headers").map_or_else(|| "{}".to_owned(), |node| value(lowering, node, "headers"));
-    let query = fields.take("query").map_or_else(|| "{}".to_owned(), |node| value(lowering, node, "query"));
+    let headers = take_value(lowering, &mut fields, "headers", "{}");
+    let query = take_value(lowering, &mut fields, "query", "{}");
     let body = fields.take("body").map(|node| value(lowering, node, "body"));
     let forms = [("content", Form::Content), ("raw", Form::Raw), ("response", Form::Response)];
     let form = fields.take("output").map_or(Some(Form::Content), |node| lowering.choice(node, "output", &forms))?;
@@ -133,7 +133,7 @@ fn http(
     Some(Body::new(steps, Output::Last))
 }
 
-/// Returns the steps that raise an error for an answer with a status that is none of success.
+/// Returns the steps that raise an error for an answer whose status is not a success.
 fn unexpected(cncf: &mut Cncf<'_>, task: &Task<'_>, answer: &str) -> [Step; 2] {
     let kind = literal(&error_type(COMMUNICATION));
     let place = literal(&cncf.place_of(&task.id));
@@ -142,13 +142,12 @@ fn unexpected(cncf: &mut Cncf<'_>, task: &Task<'_>, answer: &str) -> [Step; 2] {
          detail: (\"status \" + (.status_code | tostring)), instance: {place}}}"
     );
     let error = beside(cncf, task, "error", error);
-    let id = cncf.fresh(&format!("{}-raise", task.name));
-    let raise = raise_step(id, &format!("steps['{}']", error.id));
+    let raise = raise_step(cncf.fresh_beside(task, "raise"), &format!("steps['{}']", error.id));
     [error, raise]
 }
 
 fn output_of(form: Form, answer: &str, args: &str) -> String {
-    // A body that is no text is in Base64 already.
+    // A body that is not text is already in Base64.
     let body = "(if has(\"body\") then .body else .body_base64 end)";
     match form {
         Form::Content => format!("{answer} | {body}"),
@@ -163,8 +162,9 @@ fn output_of(form: Form, answer: &str, args: &str) -> String {
     }
 }
 
-fn value(lowering: &mut Lowering<'_>, node: &Node, key: &str) -> String {
-    program::value(lowering, node, key)
+/// Takes a value as jq text. A key that is not there gives the text `empty`.
+fn take_value(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, key: &str, empty: &str) -> String {
+    fields.take(key).map_or_else(|| empty.to_owned(), |node| value(lowering, node, key))
 }
 
 /// Returns the jq texts of the URL and of the header Authorization.
@@ -187,7 +187,7 @@ fn read_endpoint(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &Node) -> O
 }
 
 fn url(lowering: &mut Lowering<'_>, node: &Node, text: &str) -> String {
-    if program::inner(text).is_some() { value(lowering, node, "endpoint") } else { uri(text) }
+    if inner(text).is_some() { value(lowering, node, "endpoint") } else { uri(text) }
 }
 
 /// Returns the jq text of the header Authorization.
@@ -200,32 +200,34 @@ fn authorization(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &Node) -> O
         refuse(lowering, span, &format!("the authentication \"{key}\""));
         return None;
     }
-    let part = |lowering: &mut Lowering<'_>, scheme: &Node, names: [&str; 2]| -> Option<[Option<String>; 2]> {
-        let mut fields = Fields::read(lowering, scheme, "authentication")?;
-        let texts = names.map(|name| fields.take(name).map(|node| value(lowering, node, name)));
-        fields.finish(lowering, &names);
-        Some(texts)
-    };
     match (basic, bearer) {
         (Some(node), _) => {
-            let [Some(name), Some(password)] = part(lowering, node, ["username", "password"])? else {
+            let [Some(name), Some(password)] = parts(lowering, node, ["username", "password"])? else {
                 lowering.error(Code::F013, node.span, "basic has \"username\" and \"password\"");
                 return None;
             };
             Some(format!("(\"Basic \" + ({name} + \":\" + {password} | @base64))"))
         }
-        (None, Some(node)) => match part(lowering, node, ["token", "token"])? {
-            [Some(token), _] | [None, Some(token)] => Some(format!("(\"Bearer \" + {token})")),
-            [None, None] => {
+        (None, Some(node)) => {
+            let [Some(token)] = parts(lowering, node, ["token"])? else {
                 lowering.error(Code::F013, node.span, "bearer has a \"token\"");
-                None
-            }
-        },
+                return None;
+            };
+            Some(format!("(\"Bearer \" + {token})"))
+        }
         (None, None) => {
             lowering.error(Code::F013, node.span, "an authentication has one of basic and bearer");
             None
         }
     }
+}
+
+/// Reads the parts of an authentication. A part that is missing gives `None`.
+fn parts<const N: usize>(lowering: &mut Lowering<'_>, scheme: &Node, names: [&str; N]) -> Option<[Option<String>; N]> {
+    let mut fields = Fields::read(lowering, scheme, "authentication")?;
+    let texts = names.map(|name| fields.take(name).map(|node| value(lowering, node, name)));
+    fields.finish(lowering, &names);
+    Some(texts)
 }
 
 /// Lowers `run`: a program by a tool, or another workflow as a child.
@@ -238,8 +240,7 @@ pub(super) fn run(
 ) -> Option<Body> {
     let mut fields = Fields::read(lowering, node, "run")?;
     for kind in ["container", "script"] {
-        if let Some(node) = fields.take(kind) {
-            refuse(lowering, node.span, &format!("run: {kind}"));
+        if refuse_key(lowering, &mut fields, kind, &format!("run: {kind}")) {
             return None;
         }
     }
@@ -272,11 +273,8 @@ fn run_shell(
 ) -> Option<Body> {
     let mut fields = Fields::read(lowering, node, "run.shell")?;
     let command = fields.require(lowering, "command", "echo").map(|node| value(lowering, node, "command"));
-    let mut part = |lowering: &mut Lowering<'_>, key: &str, empty: &str| {
-        fields.take(key).map_or_else(|| empty.to_owned(), |node| value(lowering, node, key))
-    };
-    let arguments = part(lowering, "arguments", "[]");
-    let environment = part(lowering, "environment", "{}");
+    let arguments = take_value(lowering, &mut fields, "arguments", "[]");
+    let environment = take_value(lowering, &mut fields, "environment", "{}");
     fields.finish(lowering, &["command", "arguments", "environment"]);
     let args = format!("{{command: {}, args: {arguments}, env: {environment}}}", command?);
     let Body { mut steps, .. } = tool(cncf, lowering, task, scope, (node, SHELL), &args);
@@ -303,7 +301,7 @@ fn run_workflow(
     let name = fields.require(lowering, "name", "refund");
     let version = fields.take("version").and_then(|node| lowering.text(node, "version"));
     let version = version.filter(|version| version != "latest");
-    let input = fields.take("input").map_or_else(|| "{}".to_owned(), |node| value(lowering, node, "input"));
+    let input = take_value(lowering, &mut fields, "input", "{}");
     fields.take("namespace");
     fields.finish(lowering, &["namespace", "name", "version", "input"]);
     let name_node = name?;

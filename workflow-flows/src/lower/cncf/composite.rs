@@ -3,7 +3,7 @@
 use super::program::{self, result_of};
 use super::scope::{self, Directive, Scope, Task, directive};
 use super::task::{Body, Output, beside};
-use super::{Cncf, duration};
+use super::{Cncf, duration, group};
 use crate::check::Code;
 use crate::document::{Data, Node};
 use crate::graph::{AtMax, Block, Kind, Loop, Next, OnItemError, Parallel, ParallelMode, Step, Until, Wait};
@@ -67,8 +67,7 @@ pub(super) fn nested(
     let index = lowering.step?;
     let inner = Scope { is_main: false, ..scope.clone() };
     let then = scope::lower(cncf, lowering, node, &inner, Some((index, Part::Body)), Vec::new())?;
-    let kind = Kind::If { condition: "true".to_owned(), then, otherwise: None };
-    Some(Body::new(vec![Step::new(task.id.clone(), kind)], Output::Data))
+    Some(Body::new(vec![group(task.id.clone(), then)], Output::Data))
 }
 
 /// Lowers `for`: a loop whose turns share the data of the scope.
@@ -95,9 +94,9 @@ pub(super) fn repeat(
         "items",
         scope.sight.program(&format!("({list}\n) | if type == \"array\" then . else error(\"for.in is no list\") end")),
     );
-    let turn = cncf.fresh(&format!("{}-turn", task.name));
-    // No turn has begun: a loop that runs again must not see the last turn of before.
-    let mut start = Step::new(cncf.fresh(&format!("{}-start", task.name)), Kind::Nothing);
+    let turn = cncf.fresh_beside(task, "turn");
+    // A loop that runs again must not read the last turn of its previous run.
+    let mut start = Step::new(cncf.fresh_beside(task, "start"), Kind::Nothing);
     start.aliases.push(turn.clone());
     let mut inner = Scope { is_main: false, ..scope.clone() };
     let position = format!("{}.index", result_of(&turn));
@@ -107,7 +106,7 @@ pub(super) fn repeat(
             let condition = program::expression(lowering, node, "while")?;
             // The turn that is decided about is not recorded yet.
             let sight = scope.sight.with(&each, format!("{}[.index]", result_of(&items.id))).with(&at, ".index");
-            format!("({})", sight.program(&format!("if ({condition}\n) then true else false end")))
+            format!("({})", sight.program(&program::truth(&condition)))
         }
         None => "true".to_owned(),
     };

@@ -6,8 +6,9 @@ use crate::expression::nearest;
 use crate::lower::context::Lowering;
 use crate::lower::fields::Fields;
 
-/// The keys of `use`. Those of the second list have no form here.
+/// The keys of `use` that tasks can use.
 const KNOWN: [&str; 5] = ["authentications", "errors", "functions", "retries", "timeouts"];
+/// The keys of `use` that do not run here.
 const REFUSED: [&str; 2] = ["catalogs", "extensions"];
 
 /// The definitions below `use`.
@@ -20,11 +21,9 @@ impl<'n> Definitions<'n> {
             return Self::default();
         };
         for key in REFUSED {
-            if let Some(node) = fields.take(key) {
-                super::refuse(lowering, node.span, &format!("\"use.{key}\""));
-            }
+            super::refuse_key(lowering, &mut fields, key, &format!("\"use.{key}\""));
         }
-        // The names of secrets alone do no harm. To read one is refused where it stands.
+        // The names of secrets are allowed. An expression that reads a secret is refused.
         fields.take("secrets");
         let found = KNOWN.into_iter().filter_map(|key| Some((key, fields.take(key)?))).collect();
         fields.finish(lowering, &KNOWN);
@@ -83,9 +82,6 @@ impl<'n> Definitions<'n> {
     where
         'n: 'd,
     {
-        match node.get("use") {
-            Some(name) => self.find(lowering, name, "authentications"),
-            None => self.find(lowering, node, "authentications"),
-        }
+        self.find(lowering, node.get("use").unwrap_or(node), "authentications")
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::program::{self, literal, result_of};
 use super::scope::{Scope, Task};
 use super::task::{Body, Output, beside};
-use super::{Cncf, refuse};
+use super::{Cncf, read_one, refuse, refuse_key};
 use crate::check::Code;
 use crate::document::{Data, Node};
 use crate::graph::{Block, Emission, Kind, Parallel, ParallelMode, Step, Wait};
@@ -27,13 +27,8 @@ pub(super) fn emit(
     scope: &Scope,
     node: &Node,
 ) -> Option<Body> {
-    let mut fields = Fields::read(lowering, node, "emit")?;
-    let event = fields.require(lowering, "event", "{ with: { source: .., type: .. } }");
-    fields.finish(lowering, &["event"]);
-    let mut fields = Fields::read(lowering, event?, "emit.event")?;
-    let with = fields.require(lowering, "with", "{ source: .., type: .. }");
-    fields.finish(lowering, &["with"]);
-    let with = with?;
+    let event = read_one(lowering, node, "emit", "event", "{ with: { source: .., type: .. } }")?;
+    let with = read_one(lowering, event, "emit.event", "with", "{ source: .., type: .. }")?;
     let name = event_type(lowering, with)?;
     let given = program::value(lowering, with, "with");
     let usual =
@@ -75,9 +70,7 @@ pub(super) fn listen(cncf: &mut Cncf<'_>, lowering: &mut Lowering<'_>, task: &Ta
     fields.finish(lowering, &["to", "read"]);
     let mut fields = Fields::read(lowering, to?, "listen.to")?;
     let (one, any, all) = (fields.take("one"), fields.take("any"), fields.take("all"));
-    if let Some(node) = fields.take("until") {
-        refuse(lowering, node.span, "listen with \"until\"");
-    }
+    refuse_key(lowering, &mut fields, "until", "listen with \"until\"");
     fields.finish(lowering, &["one", "any", "all"]);
     let kind = match (one, any, all) {
         (Some(node), None, None) => Kind::Wait(wait(lowering, node)?),
@@ -118,7 +111,7 @@ fn parallel(
     }
     let mut branches = Vec::new();
     for (number, item) in items.iter().enumerate() {
-        let id = cncf.fresh(&format!("{}-{number}", task.name));
+        let id = cncf.fresh_beside(task, &number.to_string());
         let step = Step::new(id, Kind::Wait(wait(lowering, item)?));
         branches.push((format!("event{number}"), Block::Do(vec![step])));
     }
@@ -129,9 +122,7 @@ fn parallel(
 fn wait(lowering: &mut Lowering<'_>, node: &Node) -> Option<Wait> {
     let mut fields = Fields::read(lowering, node, "the filter")?;
     let with = fields.require(lowering, "with", "{ type: .. }");
-    if let Some(node) = fields.take("correlate") {
-        refuse(lowering, node.span, "\"correlate\"");
-    }
+    refuse_key(lowering, &mut fields, "correlate", "\"correlate\"");
     fields.finish(lowering, &["with"]);
     let with = with?;
     let name = event_type(lowering, with)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::program::{self, literal, result_of};
 use super::scope::{self, Scope, Task, chain};
 use super::task::{Body, Output, beside};
-use super::{Cncf, duration, refuse};
+use super::{Cncf, duration, group, read_one, refuse_key};
 use crate::ErrorClass;
 use crate::check::Code;
 use crate::document::{Data, Node};
@@ -46,10 +46,8 @@ pub(super) fn raise(
     scope: &Scope,
     node: &Node,
 ) -> Option<Body> {
-    let mut fields = Fields::read(lowering, node, "raise")?;
-    let error = fields.require(lowering, "error", "{ type: .., status: 400, title: .. }");
-    fields.finish(lowering, &["error"]);
-    let error = cncf.definitions.error(lowering, error?)?;
+    let error = read_one(lowering, node, "raise", "error", "{ type: .., status: 400, title: .. }")?;
+    let error = cncf.definitions.error(lowering, error)?;
     let mut given = Fields::read(lowering, error, "raise.error")?;
     let mut parts = Vec::new();
     for key in ERROR {
@@ -92,13 +90,11 @@ pub(super) fn attempt(
     let body = scope::lower(cncf, lowering, tasks, &inner, Some((index, Part::Body)), Vec::new())?;
     let places = cncf.places[first..].to_vec();
     let catch = read_catch(cncf, lowering, catch)?;
-    let group =
-        |id: String, body| Step::new(id, Kind::If { condition: "true".to_owned(), then: body, otherwise: None });
     let mut step = match catch.retry.clone() {
         None => group(task.id.clone(), body),
         // The steps inside say by the class of their failure whether another attempt follows.
         Some(rule) => {
-            let mut attempt = group(cncf.fresh(&format!("{}-attempt", task.name)), body);
+            let mut attempt = group(cncf.fresh_beside(task, "attempt"), body);
             attempt.on_error = OnError::Do(Box::new(classify(cncf, task, scope, &catch, &places)));
             let mut step = group(task.id.clone(), Block::Do(vec![attempt]));
             step.retry = Some(rule);
@@ -129,7 +125,7 @@ fn caught(scope: &Scope, catch: &Catch<'_>, places: &[(String, String)]) -> Stri
          ($raised | has(\"type\")) then $raised else {{type: $kind[0], status: $kind[1], title: $kind[2], \
          detail: .error.message, instance: $places[.error.step]}} end) as $made | {{error: $made, caught: ({})}}",
         places.join(", "),
-        sight.program(&format!("if ({}\n) then true else false end", catch.condition)),
+        sight.program(&program::truth(&catch.condition)),
     )
 }
 
@@ -143,16 +139,14 @@ fn classify(
 ) -> Block {
     let mut error = beside(cncf, task, "failed", caught(scope, catch, places));
     let path = format!("steps['{}'].error", error.id);
-    let again = cncf.fresh(&format!("{}-again", task.name));
-    let mut again = raise_step(again, &path);
-    if let Kind::Fail(failure) = &mut again.kind {
-        failure.class = ErrorClass::Unavailable;
-    }
-    let never = cncf.fresh(&format!("{}-never", task.name));
-    let mut never = raise_step(never, &path);
-    if let Kind::Fail(failure) = &mut never.kind {
-        failure.class = ErrorClass::Invalid;
-    }
+    let mut raise = |suffix: &str, class: ErrorClass| {
+        let mut step = raise_step(cncf.fresh_beside(task, suffix), &path);
+        if let Kind::Fail(failure) = &mut step.kind {
+            failure.class = class;
+        }
+        step
+    };
+    let (again, never) = (raise("again", ErrorClass::Unavailable), raise("never", ErrorClass::Invalid));
     let cases = vec![("result.caught".to_owned(), again.id.clone())];
     error.next = Some(Next::Branch { cases, otherwise: Some(never.id.clone()) });
     Block::Graph { start: error.id.clone(), steps: vec![error, again, never] }
@@ -169,21 +163,18 @@ fn handler(
 ) -> Option<Block> {
     let mut error = beside(cncf, task, "caught", caught(outer, catch, places));
     let value = format!("{}.error", result_of(&error.id));
-    let id = cncf.fresh(&format!("{}-uncaught", task.name));
-    let raise = raise_step(id, &format!("steps['{}'].error", error.id));
-    let handled = cncf.fresh(&format!("{}-handled", task.name));
+    let raise = raise_step(cncf.fresh_beside(task, "uncaught"), &format!("steps['{}'].error", error.id));
+    let handled = cncf.fresh_beside(task, "handled");
     let index = lowering.step?;
-    let kind = match catch.tasks {
-        None => Kind::Nothing,
+    let mut handled = match catch.tasks {
+        None => Step::new(handled, Kind::Nothing),
         Some(tasks) => {
             let mut scope = inner.clone();
             scope.sight = scope.sight.with(&catch.name, value);
             let part = Part::Instead("catch");
-            let then = scope::lower(cncf, lowering, tasks, &scope, Some((index, part)), Vec::new())?;
-            Kind::If { condition: "true".to_owned(), then, otherwise: None }
+            group(handled, scope::lower(cncf, lowering, tasks, &scope, Some((index, part)), Vec::new())?)
         }
     };
-    let mut handled = Step::new(handled, kind);
     handled.next = Some(Next::Done);
     let cases = vec![("result.caught".to_owned(), handled.id.clone())];
     error.next = Some(Next::Branch { cases, otherwise: Some(raise.id.clone()) });
@@ -244,9 +235,7 @@ fn read_retry(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &Node) -> Opti
     let node = cncf.definitions.retry(lowering, node)?;
     let mut fields = Fields::read(lowering, node, "retry")?;
     for key in ["when", "exceptWhen"] {
-        if let Some(node) = fields.take(key) {
-            refuse(lowering, node.span, &format!("\"retry.{key}\""));
-        }
+        refuse_key(lowering, &mut fields, key, &format!("\"retry.{key}\""));
     }
     let delay = fields.take("delay").and_then(|node| duration(lowering, node, "retry.delay")).unwrap_or_default();
     let jitter = fields.take("jitter").is_some();
@@ -279,15 +268,11 @@ fn read_backoff(lowering: &mut Lowering<'_>, node: &Node) -> Option<&'static str
 
 fn read_limit(lowering: &mut Lowering<'_>, node: &Node) -> Option<u32> {
     let mut fields = Fields::read(lowering, node, "retry.limit")?;
-    if let Some(node) = fields.take("duration") {
-        refuse(lowering, node.span, "\"retry.limit.duration\"");
-    }
+    refuse_key(lowering, &mut fields, "duration", "\"retry.limit.duration\"");
     let attempt = fields.take("attempt");
     fields.finish(lowering, &["attempt", "duration"]);
     let mut fields = Fields::read(lowering, attempt?, "retry.limit.attempt")?;
-    if let Some(node) = fields.take("duration") {
-        refuse(lowering, node.span, "\"retry.limit.attempt.duration\"");
-    }
+    refuse_key(lowering, &mut fields, "duration", "\"retry.limit.attempt.duration\"");
     let count = fields.take("count").filter(|node| node.data != Data::Null);
     fields.finish(lowering, &["count", "duration"]);
     let count = lowering.number(count?, "retry.limit.attempt.count", 0, u64::from(MOST_RETRIES), "")?;

@@ -180,7 +180,7 @@ const WORKFLOW: &str = "{id: .run.id, input: .input, startedAt: {iso8601: .run.s
 /// Returns the body with the transformation of the output behind it, and the output of the flow.
 fn with_output(cncf: &mut Cncf<'_>, body: Block, scope: &Scope, output: Option<&str>) -> (Block, Option<Value>) {
     let Some(output) = output else { return (body, Some(format!("{{{{steps.{DATA}}}}}").into())) };
-    let tasks = Step::new(cncf.fresh("tasks"), Kind::If { condition: "true".to_owned(), then: body, otherwise: None });
+    let tasks = group(cncf.fresh("tasks"), body);
     let last = Step::new(cncf.fresh("output"), Kind::Jq(scope.sight.program(output)));
     (Block::Do(vec![tasks, last]), None)
 }
@@ -196,6 +196,11 @@ impl Cncf<'_> {
         let free = std::iter::once(id.clone()).chain(numbered).find(|id| !self.used.contains(id)).unwrap_or(id);
         self.used.insert(free.clone());
         free
+    }
+
+    /// Returns an id for a step beside a task.
+    fn fresh_beside(&mut self, task: &Task<'_>, suffix: &str) -> String {
+        self.fresh(&format!("{}-{suffix}", task.name))
     }
 
     /// Returns a name for the data of a new scope.
@@ -231,11 +236,28 @@ impl Cncf<'_> {
     /// Reads a timeout: `after`, or the name of one.
     fn timeout(&self, lowering: &mut Lowering<'_>, node: &Node) -> Option<Duration> {
         let node = self.definitions.timeout(lowering, node)?;
-        let mut fields = Fields::read(lowering, node, "timeout")?;
-        let after = fields.require(lowering, "after", "{ minutes: 5 }");
-        fields.finish(lowering, &["after"]);
-        duration(lowering, after?, "timeout.after")
+        let after = read_one(lowering, node, "timeout", "after", "{ minutes: 5 }")?;
+        duration(lowering, after, "timeout.after")
     }
+}
+
+/// Creates a step that runs a block.
+fn group(id: String, body: Block) -> Step {
+    Step::new(id, Kind::If { condition: "true".to_owned(), then: body, otherwise: None })
+}
+
+/// Reads a map that has one key. Returns the value of the key.
+fn read_one<'n>(
+    lowering: &mut Lowering<'_>,
+    node: &'n Node,
+    owner: &str,
+    key: &str,
+    example: &str,
+) -> Option<&'n Node> {
+    let mut fields = Fields::read(lowering, node, owner)?;
+    let value = fields.require(lowering, key, example);
+    fields.finish(lowering, &[key]);
+    value
 }
 
 /// Reads a duration: ISO 8601, or a map of units.
@@ -260,6 +282,15 @@ fn duration(lowering: &mut Lowering<'_>, node: &Node, what: &str) -> Option<Dura
     }
     fields.finish(lowering, &units.map(|(unit, _)| unit));
     Some(Duration::from_millis(total))
+}
+
+/// Takes a key that does not run here, and reports it. Returns whether the map has the key.
+fn refuse_key(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, key: &str, what: &str) -> bool {
+    let found = fields.take(key);
+    if let Some(node) = found {
+        refuse(lowering, node.span, what);
+    }
+    found.is_some()
 }
 
 /// Reports something that does not run here.

@@ -86,6 +86,11 @@ pub(super) fn transformation(lowering: &mut Lowering<'_>, node: &Node, key: &str
     }
 }
 
+/// Returns the jq text of `true` or `false`: whether a condition holds.
+pub(super) fn truth(condition: &str) -> String {
+    format!("if ({condition}\n) then true else false end")
+}
+
 /// Returns the jq text of a value whose texts may be expressions `${ }`.
 pub(super) fn value(lowering: &mut Lowering<'_>, node: &Node, key: &str) -> String {
     match &node.data {

@@ -2,7 +2,7 @@
 
 use super::program::{self, result_of};
 use super::scope::{Directive, Scope, Task, chain, directive};
-use super::{Cncf, call, composite, event, failure};
+use super::{Cncf, call, composite, event, failure, refuse_key};
 use crate::check::Code;
 use crate::document::{Data, Node};
 use crate::graph::{Kind, Next, Step};
@@ -57,8 +57,8 @@ pub(super) fn lower(
     scope.sight = cncf.sight_of(task, outer);
     if let Some(node) = fields.take("if") {
         let condition = program::expression(lowering, node, "if")?;
-        let program = scope.sight.program(&format!("if ({condition}\n) then true else false end"));
-        steps.push(Step::new(cncf.fresh(&format!("{}-if", task.name)), Kind::Jq(program)));
+        let program = scope.sight.program(&program::truth(&condition));
+        steps.push(Step::new(cncf.fresh_beside(task, "if"), Kind::Jq(program)));
     }
     let is_skippable = !steps.is_empty();
     steps.extend(input(cncf, lowering, &mut fields, task, &mut scope, kind));
@@ -148,7 +148,7 @@ fn input(
     if from.is_none() && !is_kept {
         return None;
     }
-    let id = cncf.fresh(&format!("{}-in", task.name));
+    let id = cncf.fresh_beside(task, "in");
     let mut step = Step::new(id.clone(), Kind::Jq(scope.sight.program(from.as_deref().unwrap_or("."))));
     step.aliases.push(scope.data.clone());
     scope.sight = scope.sight.with("input", result_of(&id));
@@ -183,9 +183,7 @@ fn body(
         "run" => call::run(cncf, lowering, task, scope, node),
         "emit" => event::emit(cncf, lowering, task, scope, node),
         "listen" => {
-            if let Some(node) = fields.take("foreach") {
-                lowering.error(Code::F040, node.span, "listen with \"foreach\" does not run here");
-            }
+            refuse_key(lowering, fields, "foreach", "listen with \"foreach\"");
             event::listen(cncf, lowering, task, node)
         }
         "raise" => failure::raise(cncf, lowering, task, scope, node),
@@ -262,7 +260,7 @@ pub(super) fn named(cncf: &mut Cncf<'_>, task: &Task<'_>, suffix: &str, program:
 
 /// Creates a jq step beside a task.
 pub(super) fn beside(cncf: &mut Cncf<'_>, task: &Task<'_>, suffix: &str, program: String) -> Step {
-    let id = cncf.fresh(&format!("{}-{suffix}", task.name));
+    let id = cncf.fresh_beside(task, suffix);
     cncf.places.push((id.clone(), cncf.place_of(&task.id)));
     Step::new(id, Kind::Jq(program))
 }
