@@ -1279,7 +1279,7 @@ export interface components {
         };
         CheckedFlow: {
             /** @enum {string} */
-            dialect: "native" | "two-table" | "opcode";
+            dialect: "native" | "two-table" | "opcode" | "cncf";
             digest?: string;
             findings: components["schemas"]["Finding"][];
             name?: string;
@@ -1647,7 +1647,7 @@ export interface components {
         };
         FlowDocument: {
             /** @enum {string} */
-            dialect?: "native" | "two-table" | "opcode";
+            dialect?: "native" | "two-table" | "opcode" | "cncf";
             document: string;
             input?: unknown;
             name?: string;
@@ -1804,7 +1804,7 @@ export interface components {
             /** Format: int64 */
             delay_ms?: number;
             /** @enum {string} */
-            dialect?: "native" | "two-table" | "opcode";
+            dialect?: "native" | "two-table" | "opcode" | "cncf";
             document?: string;
             flow?: string;
             input?: unknown;
@@ -1818,7 +1818,7 @@ export interface components {
         };
         NewFlowVersion: {
             /** @enum {string} */
-            dialect?: "native" | "two-table" | "opcode";
+            dialect?: "native" | "two-table" | "opcode" | "cncf";
             document: string;
             version?: string;
         };

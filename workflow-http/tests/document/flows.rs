@@ -32,7 +32,7 @@ fn request(properties: Value, required: &[&str]) -> Value {
 
 /// Returns the schemas of requests and answers about flows.
 pub(super) fn bodies() -> Map<String, Value> {
-    let dialect = json!({ "type": "string", "enum": ["native", "two-table", "opcode"] });
+    let dialect = json!({ "type": "string", "enum": ["native", "two-table", "opcode", "cncf"] });
     let class = json!({ "type": "string", "enum": ["invalid", "rate_limited", "unavailable", "timeout", "connection", "failed"] });
     let version = json!({ "type": "string", "pattern": "^[A-Za-z0-9._+-]{1,128}$" });
     let time = json!({ "type": "integer", "format": "int64" });
