@@ -95,6 +95,16 @@ impl LeftOut {
         }
         value
     }
+
+    /// Returns a value that has at most `most` bytes as JSON. Notes a larger one under its name.
+    pub(crate) fn fit(&mut self, name: &str, value: Value, most: u64) -> Option<Value> {
+        let bytes = value.to_string().len() as u64;
+        if bytes <= most {
+            return Some(value);
+        }
+        self.0.insert(name.to_owned(), bytes);
+        None
+    }
 }
 
 /// Returns a time as RFC 3339 has it.

@@ -46,5 +46,7 @@ impl Caller {
 
 /// Reads the id of a run.
 pub(crate) fn run_id(text: &str) -> Result<RunId, Failure> {
-    text.parse().map_err(|_| Failure::bad_input(format!("{text:?} is not the id of a run"), "an id is a UUID"))
+    text.parse().map_err(|_| {
+        Failure::bad_input(format!("{text:?} is not the id of a run"), "an id is a UUID; run_list shows it")
+    })
 }

@@ -2,12 +2,12 @@ use serde::Serialize;
 use workflow_flows::check::{Finding, Severity};
 use workflow_sdk::operate::{OperateError, OperateErrorCode, QueryError};
 
-use crate::answers::Found;
+use crate::answers::{Found, word};
 
 /// Why a tool failed, as an agent reads it: a code to act on, the mistake, and the way out.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
-    code: &'static str,
+    code: String,
     message: String,
     help: String,
     /// The faults of a flow or of its input.
@@ -16,8 +16,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { code, message: message.into(), help: help.into(), findings: Vec::new() }
+    pub(crate) fn new(code: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), help: help.into(), findings: Vec::new() }
     }
 
     /// Refuses an argument.
@@ -37,8 +37,8 @@ impl Failure {
         Self::new("invalid_input", "the input does not fit the flow", help).found(findings)
     }
 
-    /// Tells a failure about deployed flows. If their store failed, the text may name the place of
-    /// the database, which agents need not know.
+    /// Returns the failure of a call about deployed flows. If their store failed, the text may name
+    /// the place of the database, so agents get another one.
     pub(crate) fn of_flows(error: impl Into<OperateError>) -> Self {
         let error: OperateError = error.into();
         if error.code != OperateErrorCode::Unavailable {
@@ -62,31 +62,12 @@ impl Failure {
 
 impl From<OperateError> for Failure {
     fn from(error: OperateError) -> Self {
-        Self::new(word(error.code), error.message, error.help)
+        Self::new(word(&error.code), error.message, error.help)
     }
 }
 
 impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         OperateError::from(error).into()
-    }
-}
-
-/// Returns the word of a code.
-fn word(code: OperateErrorCode) -> &'static str {
-    match code {
-        OperateErrorCode::BadQuery => "bad_query",
-        OperateErrorCode::BadCursor => "bad_cursor",
-        OperateErrorCode::BadLimit => "bad_limit",
-        OperateErrorCode::BadInput => "bad_input",
-        OperateErrorCode::TooLarge => "too_large",
-        OperateErrorCode::Unauthorized => "unauthorized",
-        OperateErrorCode::Forbidden => "forbidden",
-        OperateErrorCode::NotFound => "not_found",
-        OperateErrorCode::Conflict => "conflict",
-        OperateErrorCode::Full => "full",
-        OperateErrorCode::Unreadable => "unreadable",
-        OperateErrorCode::TimedOut => "timed_out",
-        _ => "unavailable",
     }
 }

@@ -19,11 +19,12 @@ const FLOWS: usize = 50;
 
 /// The format of a document.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum DialectName {
     Native,
     TwoTable,
     Opcode,
+    Cncf,
 }
 
 impl From<DialectName> for Dialect {
@@ -32,6 +33,7 @@ impl From<DialectName> for Dialect {
             DialectName::Native => Self::Native,
             DialectName::TwoTable => Self::TwoTable,
             DialectName::Opcode => Self::Opcode,
+            DialectName::Cncf => Self::Cncf,
         }
     }
 }
@@ -68,7 +70,7 @@ pub(crate) struct CheckedFlow {
     digest: Option<String>,
     /// The faults, in the order of their places.
     findings: Vec<Found>,
-    /// The number of further faults that are not told.
+    /// The number of further faults that the answer leaves out.
     untold: usize,
     /// The ids of the steps by the level in which they can begin.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,8 +108,8 @@ fn level_names(flow: &Flow) -> Vec<Vec<String>> {
     levels(&flow.body).into_iter().map(|ids| ids.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// Checks a document on a thread for computations, so that a large one keeps no other call. Asks
-/// its tools if that is wanted: this may start programs, so it needs the right to start runs.
+/// Checks a document on a blocking thread, so that a large one delays no other call. With `connect`
+/// its tools are asked. This may start programs, so it needs the right to start runs.
 async fn check_document(caller: &Caller, document: FlowDocument, connect: bool) -> Result<Checked, Failure> {
     if connect {
         caller.needs(Role::Operator, "a check that connects")?;

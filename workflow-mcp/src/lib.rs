@@ -1,5 +1,5 @@
 //! The MCP interface of workflows: an agent checks, deploys, starts and follows flows, and answers
-//! what they ask.
+//! the approvals and decisions that their runs wait for.
 //!
 //! The tools are those of [`Operate`] and [`Flows`], with the same access, roles and redaction
 //! as the HTTP interface. They are served over HTTP by [`Mcp::router`] and over the standard input

@@ -1,4 +1,4 @@
-//! The protocol: over HTTP, and over a pair of streams. The only file that knows its library.
+//! The protocol: over HTTP, and over a pair of streams. The only file that uses `rmcp`.
 
 use std::sync::Arc;
 

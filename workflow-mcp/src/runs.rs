@@ -56,7 +56,7 @@ pub(crate) struct RunView {
     why: String,
     /// `true` if the run will not go on.
     ended: bool,
-    /// The input; of a flow that of the flow.
+    /// The input. For a run of a flow: the input of the flow, without its definition.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
     /// The output of a run that has succeeded.
@@ -140,7 +140,7 @@ async fn settled(caller: &Caller, run: RunId, wait: Duration) -> Result<(RunDeta
     }
 }
 
-/// Returns a run of which the actor may see everything that is left.
+/// Converts a run for the answer. Values that the actor may not see were removed before.
 pub(crate) fn run_view(caller: &Caller, detail: RunDetail, waits: Vec<Awaiting>) -> RunView {
     let mut left_out = LeftOut::default();
     let is_flow = detail.summary.lane.workflow == <FlowWorkflow as Workflow>::NAME;
@@ -161,9 +161,12 @@ pub(crate) fn run_view(caller: &Caller, detail: RunDetail, waits: Vec<Awaiting>)
 
 /// Returns the input of a run. The input of a flow holds its whole definition, which is not shown.
 fn input_of(input: Option<StoredPayload>, is_flow: bool, left_out: &mut LeftOut) -> Option<Value> {
-    let most = if is_flow { u64::MAX } else { LARGEST_VALUE };
-    let mut input = left_out.show("input", input, most)?;
-    if is_flow { input.get_mut("input").map(Value::take) } else { Some(input) }
+    if !is_flow {
+        return left_out.show("input", input, LARGEST_VALUE);
+    }
+    let mut whole = left_out.show("input", input, u64::MAX)?;
+    let input = whole.get_mut("input").map(Value::take)?;
+    left_out.fit("input", input, LARGEST_VALUE)
 }
 
 fn step_view(caller: &Caller, item: HistoryItem, left_out: &mut LeftOut) -> StepView {

@@ -50,15 +50,19 @@ pub(crate) struct Start {
 pub(crate) async fn start_run(caller: Caller, mut start: Start) -> Result<Outcome, Failure> {
     caller.needs(Role::Operator, "run_start")?;
     let mut run = match (start.flow.take(), start.document.take(), start.workflow.take()) {
-        (Some(name), None, None) => {
+        (Some(name), None, None) if start.dialect.is_none() => {
             flow_run(deployed(&caller, &name, start.version.as_deref()).await?, &caller, &start)?
         }
-        (None, Some(document), None) => {
+        (None, Some(document), None) if start.version.is_none() => {
             let (flow, _) = valid_flow(&caller, document, start.dialect, false).await?;
             flow_run(FlowStart::new(flow), &caller, &start)?
         }
-        (None, None, Some(workflow)) => workflow_run(workflow, &start)?,
-        _ => return Err(Failure::bad_input("name what to start once", "give one of flow, document and workflow")),
+        (None, None, Some(workflow)) if start.dialect.is_none() => workflow_run(workflow, &start)?,
+        _ => {
+            let help = "give one of flow, document and workflow; version belongs to a flow or a workflow, dialect to \
+                        a document";
+            return Err(Failure::bad_input("it is not clear what to start", help));
+        }
     };
     run.queue = start.queue;
     run.delay_ms = start.delay_ms;

@@ -100,8 +100,8 @@ fn step_of<'a>(awaited: &'a Awaited, beginning: &str) -> Option<&'a str> {
     (scope.is_empty() || scope.ends_with('/')).then_some(step)
 }
 
-/// Returns what a flow has rendered before a step that asks for something. Other workflows have
-/// nothing there.
+/// Returns the values that a flow has rendered for a step that waits for an answer. A workflow in
+/// Rust has none.
 async fn asked(caller: &Caller, run: RunId, step: &str) -> Result<Option<Value>, Failure> {
     if !caller.actor.payloads {
         return Ok(None);

@@ -147,14 +147,15 @@ pub(crate) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         Tool::new(
             "step_done",
             ADDS_ONCE,
-            "Gives a step the value that it waits for: the choice of a decision, or the value of a signal. The \
-             first value counts.",
+            "Gives a step the value that it waits for: the choice of a decision, the value of a signal, or the \
+             result of work that is done outside. The first value counts.",
             steps::end_step,
         ),
         Tool::new(
             "run_cancel",
             ENDS,
-            "Asks a run to end; it undoes what it has armed. A second call ends it at once, without the undos.",
+            "Asks a run to end; the run then undoes its steps that have an undo. A second call ends it at once, \
+             without the undos.",
             runs::cancel_run,
         ),
         Tool::new(

@@ -180,6 +180,10 @@ async fn a_rejected_approval_fails_its_run_and_a_retry_asks_again() {
     assert!(canceled["outcome"].as_str().unwrap().contains("cancel"), "{canceled}");
     let emitted = agent.call("event_emit", json!({ "name": "paid", "key": "o-1", "payload": 1 })).await.unwrap();
     assert_eq!((&emitted["outcome"], &emitted["runs"]), (&json!("emitted"), &json!(0)));
+    let large = json!({ "document": document, "input": "x".repeat(40_000) });
+    let large = agent.call("run_start", large).await.unwrap();
+    let shown = agent.call("run_status", json!({ "run": large["run"] })).await.unwrap();
+    assert_eq!((&shown["input"], &shown["left_out"]["input"]), (&json!(null), &json!(40_002)), "{shown}");
     agent.leave().await;
     worker.stop().await;
     live.sweep().await;

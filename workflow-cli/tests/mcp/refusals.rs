@@ -31,6 +31,8 @@ async fn calls_are_refused_with_a_code(database: Database) {
         ("flow_list", json!({ "after": unique("none") }), "bad_cursor"),
         ("run_start", json!({}), "bad_input"),
         ("run_start", json!({ "flow": "a", "workflow": "b" }), "bad_input"),
+        ("run_start", json!({ "document": DOCUMENT, "version": "1" }), "bad_input"),
+        ("run_start", json!({ "workflow": "a", "dialect": "native" }), "bad_input"),
         ("run_start", json!({ "flow": unique("none") }), "not_found"),
         ("run_start", json!({ "document": "flow: 1" }), "invalid_flow"),
         ("run_start", json!({ "document": DOCUMENT, "input": {} }), "invalid_input"),
