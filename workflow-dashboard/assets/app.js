@@ -331,8 +331,9 @@ function completeSearch(field) {
     const place = `${field.dataset.search}?q=${encodeURIComponent(field.value)}`;
     const headers = { "x-workflow-part": "main" };
     const response = await fetch(place, { headers, credentials: "same-origin" }).catch(() => null);
-    if (mine !== asked || !response?.ok) return;
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("ul.words");
+    const text = response?.ok ? await response.text().catch(() => null) : null;
+    if (mine !== asked || text === null) return;
+    const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("ul.words");
     list.replaceChildren(...(fresh?.children ?? []));
     show(document.activeElement === field);
   };
@@ -350,6 +351,8 @@ function completeSearch(field) {
   field.addEventListener("input", () => {
     // A mark belongs to the old text: Enter must not take it.
     marked(list)?.classList.remove("marked");
+    // An answer to the old text may still come: it must not be shown.
+    asked++;
     clearTimeout(pause);
     pause = setTimeout(ask, 80);
   });
