@@ -2,7 +2,9 @@
 
 use futures::future::join5;
 use maud::{Markup, html};
-use workflow_sdk::operate::{AuditEntry, ListAudit, ListRuns, Operate, OperateError, RunPage, RunSummary};
+use workflow_sdk::operate::{
+    AuditEntry, ListAudit, ListRuns, Operate, OperateError, OperateErrorCode, RunDetail, RunPage, RunSummary,
+};
 use workflow_sdk::{FORKED_FROM, RunId};
 
 use crate::clock;
@@ -26,7 +28,10 @@ pub(super) struct Relatives {
 
 impl Relatives {
     pub(super) async fn read(operate: &dyn Operate, run: &RunSummary) -> Result<Self, OperateError> {
-        let one = async |id: Option<RunId>| Some(operate.run(id?).await.ok()?.summary);
+        let one = async |id: Option<RunId>| match id {
+            Some(id) => found(operate.run(id).await),
+            None => Ok(None),
+        };
         let all = async |query: String| operate.runs(ListRuns::new(query.parse()?)).await;
         let orders = ListAudit::new().verb("run.fork").target(format!("run:{}", run.id)).limit(50);
         let (parent, source, children, copies, orders) = join5(
@@ -37,13 +42,22 @@ impl Relatives {
             operate.audit(orders),
         )
         .await;
-        Ok(Self { parent, children: children?, source, copies: copies?, orders: orders?.items })
+        Ok(Self { parent: parent?, children: children?, source: source?, copies: copies?, orders: orders?.items })
     }
 
     /// Returns the order that made a copy, if one did.
     fn order_of(&self, copy: RunId) -> Option<&AuditEntry> {
         let outcome = format!("started {copy}");
         self.orders.iter().find(|order| order.outcome == outcome)
+    }
+}
+
+/// Returns the run that was read. `None`: it was deleted.
+fn found(read: Result<RunDetail, OperateError>) -> Result<Option<RunSummary>, OperateError> {
+    match read {
+        Ok(run) => Ok(Some(run.summary)),
+        Err(error) if error.code == OperateErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
