@@ -105,6 +105,10 @@ pub(crate) fn run(arguments: &TestFlows, output: &Output) -> Result<Exit, Failur
             tested.push(test(&file, &flow, case)?);
         }
     }
+    if tested.is_empty() && !is_broken {
+        let named = arguments.only.as_deref().map_or_else(String::new, |only| format!(" whose name contains {only:?}"));
+        return Err(Failure::usage(format!("there is no case{named}"), "a test without a case shows nothing"));
+    }
     let failed = tested.iter().filter(|case| !case.passed).count();
     if output.is_for_people() {
         print(&tested, output)?;
