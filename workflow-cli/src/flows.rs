@@ -4,14 +4,14 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect, Finding, Options, Severity, check, check_input, format};
 use workflow_flows::document::{Bounds, Lines, parse};
-use workflow_flows::graph::{Flow, OnTimeout};
-use workflow_flows::{FLOW_TAG, FlowDocument, FlowStart, SCHEMA, flow_key, levels, mermaid};
-use workflow_sdk::Workflow;
+use workflow_flows::graph::Flow;
+use workflow_flows::{FlowDocument, FlowStart, SCHEMA, levels, mermaid};
 
 use crate::arguments::{
     CheckFlows, DrawFlow, FlowDialect, FlowFiles, FlowVerb, FormatFlows, RunFlow, RunsVerb, StartOptions, StartRun,
@@ -146,6 +146,10 @@ pub(crate) fn tell(file: &str, checked: &Checked, output: &Output) -> Result<(),
 
 /// Checks a document and its input. Returns the start of its run.
 fn start(arguments: RunFlow, output: &Output) -> Result<Done, Failure> {
+    if arguments.version.is_some() {
+        let message = format!("{} is a document, and --version is for deployed flows", arguments.file.display());
+        return Err(Failure::usage(message, "leave --version out, or give the name of a deployed flow"));
+    }
     let input = read_input(&arguments.options)?;
     let source = read(&arguments.file)?;
     let name = name_of(&arguments.file);
@@ -173,17 +177,16 @@ pub(crate) fn read_input(options: &StartOptions) -> Result<Value, Failure> {
 
 /// Returns the start of a run of the workflow that runs flows.
 pub(crate) fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failure> {
-    options.tags.push(format!("{FLOW_TAG}={}", start.name));
-    options.key = options.key.map(|key| flow_key(&start.name, &key));
-    options.input = serde_json::to_string(&start).map_err(no_json)?;
-    let flow = start.definition;
+    let run = start.into_run(options.key.as_deref())?;
+    options.tags.extend(run.tags.iter().map(|(name, value)| format!("{name}={value}")));
+    (options.key, options.input) = (run.key, run.input.as_str().to_owned());
     Ok(StartRun {
-        workflow: <workflow_flows::FlowWorkflow as Workflow>::NAME.to_owned(),
+        workflow: run.workflow,
         options,
         gate: None,
         version: None,
         priority: None,
-        deadline: (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout),
+        deadline: run.deadline_ms.map(Duration::from_millis),
     })
 }
 

@@ -267,6 +267,8 @@ cases:
     let (code, text) = place.says(&["test", "plain.yaml", "--only", "no", "--json"]);
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, answer.as_array().unwrap().len(), &answer[0]["passed"]), (1, 1, &false.into()), "{text}");
+    let (code, text) = errors(&["test", "plain.yaml", "--only", "nothing"]);
+    assert!(code == 2 && text.contains("there is no case whose name contains \"nothing\""), "{text}");
 }
 
 /// A document of the Serverless Workflow language, with an event that a stub gives.
@@ -348,7 +350,8 @@ fn deploy_checks_first_and_run_starts_by_name() {
     assert_eq!(code, 0, "{run}");
     assert_eq!(workflow(&arguments).1, run, "the key is taken");
     let shown = json(&["runs", "show", run.trim()]).to_string();
-    for part in ["\"key\":\"hello/o-1\"", "\"flow\":\"hello\"", "\"actor\":\"bob\"", "\"version\":\"1\""] {
+    let parts = ["\"key\":\"hello/o-1\"", "\"flow\":\"hello\"", "\"flow_version\":\"1\"", "\"actor\":\"bob\""];
+    for part in parts.into_iter().chain(["\"version\":\"1\""]) {
         assert!(shown.contains(part) || shown.contains(&part.replace('"', "\\\"")), "{part}: {shown}");
     }
 }
