@@ -1,5 +1,4 @@
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -30,14 +29,8 @@ const LARGEST: usize = 8 * 1024 * 1024;
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
     let location = Location::parse(args.common.database.as_deref())?;
-    let database = location.fresh();
-    let filling = Instant::now();
-    let long = system::fill(&database, args.size).await?;
-    let mut report = Report::new("dashboard", location.kind()).setting("requests", args.requests);
-    for (name, value) in args.size.settings() {
-        report = report.setting(name, value);
-    }
-    report.figure("time to fill the tables", filling.elapsed().as_secs_f64(), "s");
+    let report = Report::new("dashboard", location.kind()).setting("requests", args.requests);
+    let (database, long, mut report) = system::create(&location, args.size, report).await?;
     let client = database.client().await?;
     let pages = workflow_dashboard::router(client.clone(), Access::local());
     let run = format!("/runs/{long}");

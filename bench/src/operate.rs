@@ -28,14 +28,8 @@ const WINDOW: Target = Target::AtMost(200.0);
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
     let location = Location::parse(args.common.database.as_deref())?;
-    let database = location.fresh();
-    let filling = Instant::now();
-    let long = system::fill(&database, args.size).await?;
-    let mut report = Report::new("operate", location.kind()).setting("reads", args.reads);
-    for (name, value) in args.size.settings() {
-        report = report.setting(name, value);
-    }
-    report.figure("time to fill the tables", filling.elapsed().as_secs_f64(), "s");
+    let report = Report::new("operate", location.kind()).setting("reads", args.reads);
+    let (database, long, mut report) = system::create(&location, args.size, report).await?;
     let client = database.client().await?;
     measure_lists(&mut report, &client, args.reads).await?;
     measure_counts(&mut report, &client, args.reads).await?;
@@ -102,7 +96,7 @@ async fn measure_run(report: &mut Report, operate: &dyn Operate, reads: u32, lon
     Ok(())
 }
 
-/// Measures a read so many times, after one that is not counted.
+/// Measures a read `reads` times, after one that is not counted.
 pub(crate) async fn measure<E>(reads: u32, mut read: impl AsyncFnMut() -> Result<(), E>) -> BoxResult<Samples>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,9 +1,12 @@
 //! A large system for benchmarks of reads: runs in all states, one of them with a long history, and
 //! the statistics of a month.
 
+use std::time::Instant;
+
 use workflow_sdk::RunId;
 
-use crate::database::{Database, Kind};
+use crate::database::{Database, Kind, Location};
+use crate::report::Report;
 use crate::tables::Tables;
 use crate::{BoxResult, clock};
 
@@ -33,14 +36,31 @@ const DAY: i64 = 86_400 * SECOND;
 const SPAN: i64 = 30 * DAY;
 
 impl Size {
-    pub(crate) const fn settings(self) -> [(&'static str, u32); 2] {
+    const fn settings(self) -> [(&'static str, u32); 2] {
         [("runs", self.runs), ("steps", self.steps)]
     }
 }
 
+/// Creates a database with a system of this size, and adds the size and the time to fill the tables
+/// to the report. Returns the longest run, too.
+pub(crate) async fn create(
+    location: &Location,
+    size: Size,
+    mut report: Report,
+) -> BoxResult<(Database, RunId, Report)> {
+    let database = location.fresh();
+    let filling = Instant::now();
+    let long = fill(&database, size).await?;
+    for (name, value) in size.settings() {
+        report = report.setting(name, value);
+    }
+    report.figure("time to fill the tables", filling.elapsed().as_secs_f64(), "s");
+    Ok((database, long, report))
+}
+
 /// Fills the tables of a new database, and updates its statistics, as a database that grew over
 /// time has them. Returns the longest run.
-pub(crate) async fn fill(database: &Database, size: Size) -> BoxResult<RunId> {
+async fn fill(database: &Database, size: Size) -> BoxResult<RunId> {
     drop(database.client().await?);
     let mut tables = Tables::open(database).await?;
     tables.execute(LANES).await?;
