@@ -13,31 +13,19 @@ use workflow_engine::store::{
     TransferRecord, TransferRole, TransferRow, TransferStore, TransferTable, TransferValue, bytes_of,
 };
 
-use super::call::{Call, Limit};
+use super::call::{Limit, read_call};
 use super::error::Failure;
 use super::migrate::{MIGRATION_DEADLINE, lock_tables};
 use super::sql::{Sql, quoted};
 use super::{PostgresStore, row};
 
-const READ: &str = "read a system that is moved";
 const WRITE: &str = "write a system that is moved";
 const FENCE: &str = "fence a database";
-
-/// Runs work on a connection of the pool, within the deadline of a call.
-macro_rules! call {
-    ($store:expr, $operation:expr, $connection:ident => $work:expr) => {{
-        let mut call: Call = $store.begin_call($operation).await?;
-        let limit = call.limit();
-        let $connection = call.connection();
-        let result = limit.run($work).await;
-        call.end(result)
-    }};
-}
 
 #[async_trait]
 impl TransferStore for PostgresStore {
     async fn transfer_record(&self) -> Result<Option<TransferRecord>, DatabaseError> {
-        call!(self, READ, connection => find_record(connection, &self.sql))
+        read_call!(self, "read the record of a move", connection => find_record(connection, &self.sql))
     }
 
     /// Has the deadline of a migration, because it waits for transactions under way.
@@ -54,7 +42,8 @@ impl TransferStore for PostgresStore {
         after: Option<&[TransferValue]>,
         chunk: TransferChunk,
     ) -> Result<Vec<TransferRow>, DatabaseError> {
-        call!(self, READ, connection => read(connection, &self.sql, table, (after, chunk)))
+        let part = (after, chunk);
+        read_call!(self, "read a system that is moved", connection => read(connection, &self.sql, table, part))
     }
 
     async fn write_transfer(
@@ -63,14 +52,15 @@ impl TransferStore for PostgresStore {
         rows: &[TransferRow],
         cursor: &TransferCursor,
     ) -> Result<(), DatabaseError> {
-        call!(self, WRITE, connection => write(connection, &self.sql, (table, rows), cursor))
+        let mut call = self.begin_call(WRITE).await?;
+        let written = call.limit().run(write(call.connection(), &self.sql, (table, rows), cursor)).await;
+        call.end(written)
     }
 
     async fn end_transfer(&self, at: Timestamp) -> Result<(), DatabaseError> {
-        call!(self, WRITE, connection => async {
-            self.sql.end_transfer.query().bind(at.as_micros()).execute(connection).await?;
-            Ok(())
-        })
+        let mut call = self.begin_call(WRITE).await?;
+        let ended = call.limit().run(end(call.connection(), &self.sql, at)).await;
+        call.end(ended)
     }
 
     async fn open_fence(&self) -> Result<(), DatabaseError> {
@@ -245,6 +235,11 @@ async fn insert_rows(
         };
     }
     query.execute(connection).await?;
+    Ok(())
+}
+
+async fn end(connection: &mut PgConnection, sql: &Sql, at: Timestamp) -> Result<(), Failure> {
+    sql.end_transfer.query().bind(at.as_micros()).execute(connection).await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
-use workflow_engine::model::Timestamp;
+use workflow_engine::model::{Timestamp, unquoted};
 use workflow_engine::store::{
     DatabaseError, TRANSFER_TABLES, TransferBegin, TransferChunk, TransferColumn, TransferColumnKind, TransferCursor,
     TransferRecord, TransferRole, TransferRow, TransferStore, TransferTable, TransferValue, bytes_of,
@@ -27,7 +27,7 @@ impl TransferStore for SqliteStore {
         within_deadline(READ, async {
             let mut reader = self.database.reader().await?;
             let connection = reader.connection()?;
-            if !find(connection, sqlx::query_scalar(sql::FIND_TRANSFER_TABLE)).await? {
+            if !find(connection, sqlx::query_scalar(sql::FIND_TRANSFER_TABLE)).await.during(READ)? {
                 return Ok(None);
             }
             let found = sqlx::query(sql::READ_TRANSFER).fetch_optional(connection).await.during(READ)?;
@@ -75,14 +75,13 @@ fn record(found: &SqliteRow) -> Result<TransferRecord, DatabaseError> {
     let id: &str = row::get(found, "id")?;
     let role: &str = row::get(found, "role")?;
     let cursor: Option<&str> = row::get(found, "cursor")?;
-    let ended_at: Option<i64> = row::get(found, "ended_at")?;
     Ok(TransferRecord {
         id: id.parse().map_err(|error: uuid::Error| corrupt(READ, error))?,
         role: TransferRole::of(role).ok_or_else(|| corrupt(READ, "an unknown role in a transfer"))?,
         other: row::get(found, "other")?,
         begun_at: row::time(found, "begun_at")?,
-        ended_at: ended_at.map(Timestamp::from_micros),
-        cursor: cursor.map(serde_json::from_str).transpose().map_err(|error| corrupt(READ, error))?,
+        ended_at: row::maybe_time(found, "ended_at")?,
+        cursor: cursor.map(serde_json::from_str).transpose().map_err(|error| corrupt(READ, unquoted(error)))?,
     })
 }
 
@@ -101,12 +100,12 @@ async fn fence_within(
     connection: &mut SqliteConnection,
     record: &TransferRecord,
 ) -> Result<TransferBegin, DatabaseError> {
-    if find(connection, sqlx::query_scalar(sql::FIND_RECORDED_WORKER)).await? {
+    if find(connection, sqlx::query_scalar(sql::FIND_RECORDED_WORKER)).await.during(FENCE)? {
         return Ok(TransferBegin::HasWorkers);
     }
     if record.role == TransferRole::Target {
         for table in TRANSFER_TABLES {
-            if find(connection, sqlx::query_scalar(TransferSql::has_rows(table).safe())).await? {
+            if find(connection, sqlx::query_scalar(TransferSql::has_rows(table).safe())).await.during(FENCE)? {
                 return Ok(TransferBegin::HasRows { table: table.name });
             }
         }
@@ -127,8 +126,8 @@ async fn fence_within(
 async fn find(
     connection: &mut SqliteConnection,
     exists: sqlx::query::QueryScalar<'_, Sqlite, bool, SqliteArguments>,
-) -> Result<bool, DatabaseError> {
-    exists.fetch_one(connection).await.during(FENCE)
+) -> Result<bool, sqlx::Error> {
+    exists.fetch_one(connection).await
 }
 
 async fn read(

@@ -2,11 +2,11 @@
 
 use workflow_engine::store::{Checksum, TRANSFER_TABLES, TransferChunk, TransferStore, TransferTable};
 
-use super::rows::{key_of, next_rows};
+use super::rows::{CHUNK_BYTES, key_of, next_rows};
 use super::{TransferError, TransferredTable};
 
-/// The most bytes and rows that are read at once.
-const CHUNK: TransferChunk = TransferChunk { rows: 500, bytes: 4 * 1024 * 1024 };
+/// The largest part of a table that is read at once.
+const CHUNK: TransferChunk = TransferChunk { rows: 500, bytes: CHUNK_BYTES };
 
 /// Returns the tables with their checksums, which are equal in both databases.
 pub(super) async fn compare(

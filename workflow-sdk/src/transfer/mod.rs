@@ -91,7 +91,7 @@ pub struct TransferProgress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TransferReport {
-    /// `true` if an earlier attempt had begun the move.
+    /// `true` if an earlier attempt had copied rows.
     pub resumed: bool,
     /// The tables, which are equal in both databases.
     pub tables: Vec<TransferredTable>,

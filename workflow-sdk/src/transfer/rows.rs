@@ -7,7 +7,7 @@ use workflow_engine::store::{
 use super::{TransferError, TransferProgress};
 
 /// A chunk ends with the row that makes it larger than this, so that it fits into memory.
-const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// The rows of the first chunk of a table, while their size is unknown.
 const FIRST_ROWS: u32 = 64;
