@@ -8,8 +8,8 @@ use super::{Observers, RunName, StepName};
 
 /// A span of `tracing` that the engine has opened, and its place in the trace of its run.
 ///
-/// The ids of spans follow from the run, so they cost nothing until they are asked for. An observer
-/// that hands spans to a tracing system replaces them by those of that system: see
+/// The ids of the spans of a run are derived from the run, so they are not stored. An observer that
+/// hands spans to a tracing system replaces the ids by those of that system: see
 /// [`Observer::span_begun`](super::Observer::span_begun).
 #[derive(Clone, Debug)]
 pub struct OpenSpan {
@@ -43,13 +43,13 @@ impl OpenSpan {
             span_id = Empty,
             parent_span_id = Empty,
         );
-        let context = parent.map(|parent| parent.with_span(derived_u64(id, &format!("span of drive {epoch}"))));
-        let context = begun(&span, parent, observers).or(context);
+        let own = || parent.map(|parent| parent.with_span(derived_u64(id, &format!("span of drive {epoch}"))));
+        let context = begun(&span, parent, observers).or_else(own);
         Self::placed(span, context, parent)
     }
 
-    /// Opens the span of the body of a step, inside of the span of its drive. `None` without a
-    /// trace if no span is wanted.
+    /// Opens the span of the body of a step, inside of the span of its drive. Returns `None` if the
+    /// run has no trace and no subscriber of `tracing` takes the span.
     #[must_use]
     pub fn of_body(&self, step: StepName<'_>, epoch: i64, observers: &Observers) -> Option<Self> {
         let StepName { run_id, key, kind, attempt } = step;
@@ -71,8 +71,8 @@ impl OpenSpan {
             return None;
         }
         let number = || derived_u64(run_id, &format!("span of attempt {attempt} of {key} in drive {epoch}"));
-        let context = self.context.map(|drive| drive.with_span(number()));
-        let context = begun(&span, None, observers).or(context);
+        let own = || self.context.map(|drive| drive.with_span(number()));
+        let context = begun(&span, None, observers).or_else(own);
         Some(Self::placed(span, context, self.context))
     }
 
@@ -95,7 +95,8 @@ impl OpenSpan {
             span_id = Empty,
             parent_span_id = Empty,
         );
-        let context = begun(&span, parent, observers).or(parent.map(|parent| parent.with_span(number)));
+        let own = || parent.map(|parent| parent.with_span(number));
+        let context = begun(&span, parent, observers).or_else(own);
         Self::placed(span, context, parent)
     }
 
