@@ -1,5 +1,5 @@
 //! An agent over MCP: it writes a flow with two faults, mends it by the answers of the server,
-//! starts it, and approves what it asks. A language model would do the same; here it is a script.
+//! starts it, and gives the approval that the run waits for. A script stands for the model.
 //!
 //! `cargo run --example agent`
 
@@ -62,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// Follows a run, and approves whatever it asks. Returns its output.
+    /// Follows a run, and gives each approval that it waits for. Returns the output of the run.
     async fn follow(&self, run: &Value) -> Result<Value, Failed> {
         loop {
             let state = self.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await?;

@@ -32,7 +32,7 @@ fn model() -> ScriptedModel {
     ])
 }
 
-/// The tools of the worker. In place of the closures stand HTTP, mail and a browser behind MCP.
+/// The tools of the worker. The closures stand for HTTP, mail and a browser behind MCP.
 fn runtime(kb: KbStore, inbox: InboxStore) -> FlowRuntime {
     FlowRuntime::builder()
         .model(model())

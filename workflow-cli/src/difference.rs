@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// At most so many differences are told.
+/// The most differences that are listed.
 const MOST: usize = 20;
 
 /// Returns the places at which a value is not as expected, each as `PLACE: expected .., found ..`.

@@ -22,7 +22,7 @@ pub enum Exit {
     TimedOut,
     /// 8: done for some of several, not for the others.
     Partly,
-    /// 9: the database cannot be reached, or is not migrated.
+    /// 9: the database or the server cannot be reached, or the database is not migrated.
     Unavailable,
     /// 130: interrupted from the keyboard.
     Interrupted,

@@ -15,7 +15,8 @@ pub(crate) async fn run(target: Target, verb: InboxVerb, output: &Output) -> Res
         InboxVerb::List(list) => list_messages(&inbox, &list, output).await?,
         InboxVerb::Read { id } => {
             let Some(entry) = inbox.mark_read(id).await.map_err(failure)? else {
-                return Err(Failure::new(Exit::NotFound, format!("there is no message {id}")));
+                let failure = Failure::new(Exit::NotFound, format!("there is no message {id}"));
+                return Err(failure.help("`inbox list --all` shows the ids"));
             };
             output.one(&entry, || id.to_string(), |clock| text_of(clock, &entry))?;
         }

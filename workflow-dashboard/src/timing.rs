@@ -29,7 +29,9 @@ fn cron_words(expression: &str) -> Option<String> {
     let fields: Vec<&str> = expression.split_whitespace().collect();
     let [minute, hour, day, "*", weekday] = fields[..] else { return None };
     if let (Some(minutes), "*", "*", "*") = (minute.strip_prefix("*/"), hour, day, weekday) {
-        return number(minutes, 59).map(|minutes| format!("every {minutes} minutes"));
+        // Other steps begin anew each hour: `*/45` is due at minutes 0 and 45.
+        let minutes = number(minutes, 59).filter(|minutes| *minutes > 1 && 60 % *minutes == 0);
+        return minutes.map(|minutes| format!("every {minutes} minutes"));
     }
     let minute = number(minute, 59)?;
     if (hour, day, weekday) == ("*", "*", "*") {
@@ -78,6 +80,9 @@ mod tests {
             ("0 9 * * tue", Some("Tuesdays, 09:00")),
             ("15 * * * *", Some("each hour at :15")),
             ("*/5 * * * *", Some("every 5 minutes")),
+            ("*/45 * * * *", None),
+            ("*/1 * * * *", None),
+            ("*/0 * * * *", None),
             ("*/5 8-17 * * *", None),
             ("0 9 * 1 *", None),
             ("0 9 1 * MON", None),

@@ -72,7 +72,7 @@ async fn ask(catalog: &RuntimeCatalog, tools: &BTreeSet<String>) -> BTreeMap<Str
     join_all(answers).await.into_iter().collect()
 }
 
-/// Runs a check on a thread for computations, so that a large document keeps no other call.
+/// Runs a check on a blocking thread, so that a large document delays no other call.
 async fn on_a_thread<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> Result<T, OperateError> {
     let broken = |_| OperateError::new(OperateErrorCode::Unavailable, "the check was broken off", "try again");
     tokio::task::spawn_blocking(check).await.map_err(broken)

@@ -14,7 +14,7 @@ pub(crate) const KB_WRITE: &str = "kb.write";
 ///
 /// impl Policy for OnlyOps {
 ///     fn may(&self, actor: &str, tool: &str, _args: &Value) -> bool {
-///         actor == "ops" || tool != "shell.run"
+///         actor == "ops" || !tool.starts_with("shell.")
 ///     }
 /// }
 ///

@@ -372,14 +372,19 @@ pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, n
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// Returns the problem that answers a request that is not let in.
-pub fn refusal_response(access: &Access, refusal: Refusal) -> Response {
+/// Returns the problem of a request that is not let in.
+pub(crate) fn refusal_problem(access: &Access, refusal: Refusal) -> Problem {
     let (code, help) = match refusal {
         Refusal::Unknown => ("unauthorized", access.help()),
         Refusal::OtherSite => ("forbidden", "ask from a program, or from a page of this origin"),
         Refusal::ReadOnly => ("forbidden", "use one that may change something"),
     };
-    let mut response = Problem::new(refusal.status(), code, refusal.to_string(), help).into_response();
+    Problem::new(refusal.status(), code, refusal.to_string(), help)
+}
+
+/// Returns the answer to a request that is not let in.
+pub fn refusal_response(access: &Access, refusal: Refusal) -> Response {
+    let mut response = refusal_problem(access, refusal).into_response();
     if let (Refusal::Unknown, Some(challenge)) = (refusal, access.challenge()) {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }

@@ -34,8 +34,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Reads the header `traceparent`. One that is not understood, or that is there twice, begins no
-/// trace and refuses no request: so the recommendation has it.
+/// Reads the header `traceparent`. As W3C Trace Context asks, a header that cannot be read, or that
+/// is there twice, is ignored: the request is not refused.
 fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all("traceparent").iter();
     match (values.next(), values.next()) {

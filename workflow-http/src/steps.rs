@@ -9,6 +9,7 @@ use workflow_flows::{Answer as StepAnswer, Report};
 use workflow_sdk::RunId;
 use workflow_sdk::operate::{Done, Order, OrderOutcome, Role};
 
+use crate::access::refusal_problem;
 use crate::body::{Body, Path};
 use crate::flows::SharedFlows;
 use crate::orders::{Caller, carry_out, require};
@@ -61,7 +62,7 @@ pub(crate) async fn decide_by_token(
     Body(TokenAnswer { approved, choice, note, by, report }): Body<TokenAnswer>,
 ) -> Answer<Done> {
     if access.is_read_only() {
-        return Err(only_reads());
+        return Err(refusal_problem(&access, Refusal::ReadOnly));
     }
     let (run, key) = flows.open_token(&token)?;
     let mut answer = StepAnswer::default();
@@ -75,12 +76,6 @@ pub(crate) async fn decide_by_token(
     let action = action.map_err(|error| without_other_gates(error.into()))?;
     let decided = carry_out(&*shared.operate, &bearer, Order::new(action)).await;
     decided.map(without_names).map(Json).map_err(without_other_gates)
-}
-
-/// Refuses a change by a request without an actor.
-pub(crate) fn only_reads() -> Problem {
-    let refusal = Refusal::ReadOnly;
-    Problem::new(refusal.status(), "forbidden", refusal.to_string(), "use one that may change something")
 }
 
 /// Leaves out the account that decided before: the bearer of a token may be anybody.

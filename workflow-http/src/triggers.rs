@@ -18,8 +18,7 @@ use crate::body::{Body, Path, unread};
 use crate::flows::SharedFlows;
 use crate::orders::{Caller, carry_out, require};
 use crate::runs::{idempotency_key, started};
-use crate::steps::only_reads;
-use crate::{Actor, Answer, Problem, Shared};
+use crate::{Actor, Answer, Problem, Refusal, Shared};
 
 /// `POST /hooks/{path}`: starts a run of the flow that has this webhook. A signed request needs no
 /// actor; one to a webhook without a secret needs an actor that may start runs.
@@ -30,7 +29,7 @@ pub(crate) async fn receive(
     request: Request,
 ) -> Result<Response, Response> {
     if flows.access.is_read_only() {
-        return Err(only_reads().into_response());
+        return Err(refusal_response(&flows.access, Refusal::ReadOnly));
     }
     let (parts, body) = request.into_parts();
     let hook = flows.flows.hook(&path).await.map_err(|error| Problem::from(error).into_response())?;

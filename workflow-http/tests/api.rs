@@ -348,7 +348,7 @@ async fn a_request_passes_its_trace_on() {
         let trace = trace.as_str().unwrap();
         assert_eq!(trace[..36], CALLER[..36], "the run belongs to the trace of the request");
         assert_ne!(trace, CALLER, "and stands below the span of the order");
-        // What is not understood begins no trace, and refuses nothing.
+        // A header that cannot be read, or that is there twice, is ignored; no request is refused.
         for traces in [&[][..], &["00-what"], &[CALLER, CALLER]] {
             assert_eq!(start(traces).0, Value::Null, "{traces:?}");
         }

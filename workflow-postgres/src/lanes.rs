@@ -36,8 +36,7 @@ pub(super) async fn insert(
 }
 
 /// Inserts the lanes and gates in which these writes start runs, or to which they move runs, as far
-/// as they have no rows.
-/// The connection must not be in a transaction.
+/// as they have no rows. The connection must not be in a transaction.
 pub(super) async fn insert_of(connection: &mut PgConnection, sql: &Sql, writes: &[Write]) -> Result<(), Failure> {
     let places = || writes.iter().flat_map(Write::new_places);
     insert(&mut *connection, sql, places().map(|(lane, _)| lane)).await?;

@@ -23,7 +23,7 @@ pub(crate) use stub::Stubs;
 use answer::{Due, open_waits};
 use runtime::{Desk, stub_runtime, with_stubs};
 
-/// At most so many answers are given and leaps of time made. A flow that takes more has no end.
+/// The most answers and advances of virtual time. A flow that needs more counts as one without end.
 const MOST_TURNS: u32 = 100_000;
 
 /// The least and the most virtual time that passes at once while a body waits for time.

@@ -173,7 +173,7 @@ pub(crate) fn stub_runtime(flow: &Flow, desk: &Arc<Desk>) -> FlowRuntime {
 
 struct StubTool {
     name: String,
-    /// Whether the flow only sends messages by it, whose answers nothing reads.
+    /// Whether the flow uses the tool only to send messages, so that nothing reads its results.
     is_channel: bool,
     desk: Arc<Desk>,
 }
@@ -207,7 +207,7 @@ impl Model for StubModel {
     }
 }
 
-/// Knows no secret, so none can be printed.
+/// Gives the name of a secret in place of the secret, so that none is printed.
 struct StubSecrets;
 
 #[async_trait]

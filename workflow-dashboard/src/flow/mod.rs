@@ -12,7 +12,7 @@ use workflow_sdk::operate::{HistoryItem, RunSummary};
 
 pub(crate) use view::View;
 
-/// The most steps that are drawn. Of a larger flow no reader sees the ways.
+/// The most steps that are drawn. A reader cannot follow the edges of a larger flow.
 const MOST_STEPS: usize = 400;
 
 /// A flow as the input of a run has it, and the decisions of the run.
@@ -29,7 +29,7 @@ pub(crate) enum NotDrawn {
     Hidden,
     /// The input is not one of this release, or parts of it are redacted.
     Unreadable,
-    /// It has more steps than a drawing.
+    /// It has more than `MOST_STEPS` steps.
     TooLarge,
 }
 
@@ -51,8 +51,13 @@ impl NotDrawn {
     /// Returns the sentence that stands in place of the drawing.
     pub(crate) const fn sentence(self) -> &'static str {
         match self {
-            Self::Hidden => "The flow stands in the input of the run, and inputs are hidden from you.",
-            Self::Unreadable => "The input of the run has no flow that this program can read.",
+            Self::Hidden => {
+                "The flow stands in the input of the run, and inputs are hidden from you. The timeline shows the steps \
+                 that ran."
+            }
+            Self::Unreadable => {
+                "The input of the run has no flow that this program can read. The timeline shows the steps that ran."
+            }
             Self::TooLarge => "The flow has too many steps for a drawing. The timeline shows those that ran.",
         }
     }

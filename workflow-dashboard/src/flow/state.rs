@@ -101,8 +101,8 @@ fn way(json: &str) -> Option<String> {
     }
 }
 
-/// Adds what the records of a step do not say themselves: that it was skipped, and that the blocks
-/// of it still run.
+/// Adds two facts that no record of the step holds: that it was skipped, and that its blocks still
+/// run.
 fn complete<'f, 'r>(step: &'f Step, states: &mut BTreeMap<&'f str, StepState<'r>>) {
     if let Some(state) = states.get_mut(step.id.as_str())
         && state.rows.is_empty()

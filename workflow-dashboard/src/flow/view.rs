@@ -84,7 +84,7 @@ impl<'v> View<'v> {
     }
 
     /// Returns whether the run came to a node. A step that does nothing, and a hook, leave no
-    /// record: the nodes behind them tell.
+    /// record: the run came to them if it came to a node after them.
     fn is_reached(&self, index: usize) -> bool {
         let node = &self.diagram.nodes[index];
         let behind = || self.diagram.edges.iter().filter(move |edge| edge.from == index && edge.to != index);
@@ -108,7 +108,8 @@ impl<'v> View<'v> {
         takes && self.is_reached(edge.from) && self.is_reached(edge.to)
     }
 
-    /// Returns one line for each pair of nodes, with the reasons of all its edges.
+    /// Returns one line for each pair of nodes, with the labels of all its edges. If one of the
+    /// edges has no label, the line has none: it is also taken without a reason.
     fn lines(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         for edge in &self.diagram.edges {
@@ -116,7 +117,10 @@ impl<'v> View<'v> {
             match lines.iter_mut().find(|line| (line.from, line.to) == (edge.from, edge.to)) {
                 Some(line) => {
                     line.is_taken |= is_taken;
-                    line.label = [line.label.as_str(), &edge.label].join(", ");
+                    line.label = match line.label.is_empty() || edge.label.is_empty() {
+                        true => String::new(),
+                        false => [line.label.as_str(), &edge.label].join(", "),
+                    };
                 }
                 None => {
                     lines.push(Line { from: edge.from, to: edge.to, label: edge.label.clone(), is_taken });

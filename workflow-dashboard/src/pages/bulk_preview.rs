@@ -10,6 +10,7 @@ use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
 use crate::action::chosen;
 use crate::address::Parameters;
 use crate::facets;
+use crate::flow;
 use crate::forms::{self, Offer};
 use crate::frame::{Page, Section, empty, quoted};
 use crate::icons::Icon;
@@ -134,7 +135,8 @@ pub(super) fn draw(visit: &Visit, which: &Which, action: Option<&str>) -> Markup
                 table { tbody { @for run in which.sample() { tr {
                     td.cut-off { a.icon-line href=(visit.link(&format!("/runs/{}", run.id))) {
                         (Look::of(run).icon())
-                        strong dir="auto" { (run.lane.workflow) }
+                        strong dir="auto" { (flow::title(run)) }
+                        (flow::mark(run))
                         span.mono.faint.cut-off { (run.key.clone().unwrap_or_else(|| status::short_id(run.id))) }
                     } }
                     td.cut-off.dim { (now_line(run, visit)) }

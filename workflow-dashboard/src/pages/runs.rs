@@ -205,7 +205,7 @@ fn row(visit: &Visit, run: &RunSummary) -> Markup {
             td { div.pick {
                 @if visit.may(Role::Operator) {
                     input type="checkbox" name="run" value=(run.id)
-                        aria-label=(format!("Choose {} {}", run.lane.workflow, run.key.as_deref().unwrap_or_default()));
+                        aria-label=(format!("Choose {} {}", flow::title(run), run.key.as_deref().unwrap_or_default()));
                 }
                 (Look::of(run).icon())
             } }

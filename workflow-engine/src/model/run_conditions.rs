@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use super::{FailureGroup, Run, RunFilter, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 
 /// The conditions of a list. A run is listed if all of them hold. All times are resolved. Stores
-/// check them, but for that on the error: it is checked behind the store, because a codec may
-/// encode errors.
+/// check all of them except the condition on the error: [`list_runs`](crate::store::list_runs)
+/// checks that one, because a codec may encode errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConditions {
     /// The statuses that a listed run may have.
@@ -61,9 +61,9 @@ pub struct RunConditions {
 /// the message of its [failure group](super::FailureGroup).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessageCondition {
-    /// The texts of which the message has one. Empty: any message, also none.
+    /// The message has at least one of these texts. Empty: any message, also none.
     pub any_of: Vec<String>,
-    /// The texts of which the message has none.
+    /// The message has none of these texts.
     pub none_of: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ impl RunConditions {
         }
     }
 
-    /// Returns whether all conditions hold for the run, but for that on the error.
+    /// Returns whether all conditions hold for the run, except the one on the error.
     #[must_use]
     pub fn hold_for(&self, run: &Run) -> bool {
         let is_child_of = |parents: &BTreeSet<RunId>| run.parent.as_ref().is_some_and(|p| parents.contains(&p.run_id));
@@ -232,7 +232,7 @@ impl NameCondition {
 }
 
 impl MessageCondition {
-    /// Returns whether every error fulfills the condition, and the lack of one.
+    /// Returns whether every run fulfills the condition, with an error or without one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.any_of.is_empty() && self.none_of.is_empty()

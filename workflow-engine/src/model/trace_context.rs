@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A place in a distributed trace: the trace, and the span that is the parent of what comes next.
+/// A place in a distributed trace: the trace, and the span that is the parent of the next spans.
 ///
 /// Its text is the header `traceparent` of the W3C recommendation "Trace Context": reading and
 /// writing it is all that a program needs to pass a trace on. The header `tracestate` is not kept.
@@ -32,7 +32,7 @@ const BYTES: usize = 55;
 /// The flag of a trace whose spans are kept.
 const SAMPLED: u8 = 0b01;
 
-/// The flags that a program passes on: the one above, and that the trace id is random.
+/// The flags that a program passes on: [`SAMPLED`], and the one of a trace whose id is random.
 const KNOWN_FLAGS: u8 = 0b11;
 
 impl TraceContext {
@@ -92,11 +92,11 @@ impl TraceContext {
 impl FromStr for TraceContext {
     type Err = InvalidTraceContext;
 
-    /// Reads the value of the header `traceparent`. Of a version that is not known yet it reads the
-    /// parts that the recommendation promises.
+    /// Reads the value of the header `traceparent`. From a text of a later version it reads the
+    /// parts that the recommendation promises for every version.
     ///
     /// # Errors
-    /// [`InvalidTraceContext`] if it is not one.
+    /// [`InvalidTraceContext`] if the text is not such a value.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = |why| InvalidTraceContext { why };
         let head = text.get(..BYTES).ok_or(invalid("it has fewer than 55 characters"))?;
@@ -106,9 +106,9 @@ impl FromStr for TraceContext {
             part.and_then(|part| u128::from_str_radix(part, 16).ok()).ok_or(invalid(why))
         };
         let version = digits(2, "it does not begin with a version of 2 hexadecimal digits")?;
-        let trace = digits(32, "the id of the trace has not 32 hexadecimal digits in lower case")?;
-        let span = digits(16, "the id of the span has not 16 hexadecimal digits in lower case")?;
-        let flags = digits(2, "the flags have not 2 hexadecimal digits in lower case")?;
+        let trace = digits(32, "the id of the trace is not 32 hexadecimal digits in lower case")?;
+        let span = digits(16, "the id of the span is not 16 hexadecimal digits in lower case")?;
+        let flags = digits(2, "the flags are not 2 hexadecimal digits in lower case")?;
         let rest = &text[BYTES..];
         match version {
             0xff => return Err(invalid("ff is no version")),
@@ -116,7 +116,7 @@ impl FromStr for TraceContext {
             _ if !rest.is_empty() && !rest.starts_with('-') => return Err(invalid("its flags are too long")),
             _ => {}
         }
-        let (trace, span) = (trace, u64::try_from(span).unwrap_or_default());
+        let span = u64::try_from(span).unwrap_or_default();
         if trace == 0 || span == 0 {
             return Err(invalid("an id is 0"));
         }
@@ -124,7 +124,7 @@ impl FromStr for TraceContext {
     }
 }
 
-/// Digits in upper case are not allowed there.
+/// Returns whether the byte is a hexadecimal digit. The header allows none in upper case.
 fn is_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }

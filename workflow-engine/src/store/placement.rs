@@ -19,7 +19,7 @@ pub struct Placement {
     pub rank: Rank,
 }
 
-/// A run, as far as it decides about a change of its placement.
+/// The facts of a run that decide whether its placement may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedRun {
     /// The status.
@@ -30,8 +30,8 @@ pub struct PlacedRun {
     pub placement: Placement,
 }
 
-/// Changes where a run waits to be claimed. What has begun goes on with its history, its signals
-/// and its deadline.
+/// Changes where a run waits to be claimed. The run keeps its history, its signals and its
+/// deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceWrite {
     /// The run.
@@ -47,8 +47,8 @@ pub enum PlaceChange {
     Priority(Priority),
     /// Moves the run to another queue.
     Queue {
-        /// The lane in the other queue. If the run has another workflow or version since the writer
-        /// has read it, nothing changes.
+        /// The lane in the other queue. If the run no longer has this workflow and version, nothing
+        /// changes.
         lane: Lane,
         /// The gate, which the run keeps. If the run has another one, nothing changes.
         gate: Option<String>,
@@ -58,8 +58,8 @@ pub enum PlaceChange {
 impl PlaceChange {
     /// Returns the outcome for this run, and its new place if it changes.
     ///
-    /// A run that a worker holds does not move: it has a slot of its queue, and would take one of
-    /// the other queue that no claim has counted.
+    /// A run that a worker holds does not move: it has a slot of its old queue, and no claim has
+    /// counted one for it in the new queue.
     #[must_use]
     pub fn decide(&self, run: &PlacedRun) -> (Outcome, Option<Placement>) {
         let PlacedRun { status, epoch, placement: old } = run;
@@ -91,13 +91,13 @@ impl PlaceChange {
 
 /// The places of runs in a [`BatchTarget`](super::BatchTarget).
 pub trait PlaceTarget: Target {
-    /// Returns those of these runs that exist.
+    /// Returns the runs with these ids, without ids that do not exist.
     fn read_placements(
         &mut self,
         runs: &BTreeSet<RunId>,
     ) -> impl Future<Output = Result<HashMap<RunId, PlacedRun>, Self::Error>> + Send;
 
-    /// Lets runs wait elsewhere, which are due when they were. No worker holds one of them.
+    /// Gives runs that no worker holds other places. The time at which each is due stays.
     fn place_runs(&mut self, runs: &BTreeMap<RunId, Placement>)
     -> impl Future<Output = Result<(), Self::Error>> + Send;
 }

@@ -84,8 +84,8 @@ pub struct ListedSeat {
     pub called_at: Option<Timestamp>,
     /// When the waiting step asks again by itself.
     pub asks_at: Option<Timestamp>,
-    /// The epoch that took the seat, which is held while the run is running under it. `None`: the
-    /// step waits.
+    /// The epoch that took the seat. The seat is held while the run is running under this epoch.
+    /// `None`: the step waits.
     pub epoch: Option<i64>,
 }
 

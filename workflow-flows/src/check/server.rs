@@ -10,8 +10,8 @@ use crate::expression::nearest;
 use crate::lower::Lowering;
 use crate::lower::outline::Call;
 
-/// The largest schema of a server that arguments are checked against, in bytes. A schema of a
-/// stranger must not keep the check.
+/// The largest schema of a server that arguments are checked against, in bytes. A larger one
+/// would slow the check, and another party has written it.
 const LARGEST_SCHEMA: usize = 64 * 1024;
 
 /// The servers that are away and were reported. One finding per server is enough.

@@ -125,8 +125,8 @@ const fn shape(kind: &Kind) -> Shape {
     }
 }
 
-/// Returns whether the flow goes on only from the blocks of a step, of which it has this many exits
-/// with its own.
+/// Returns whether every exit of a step leads out of its blocks. `exits` counts those of the step
+/// and of its blocks.
 const fn always_enters(kind: &Kind, exits: usize) -> bool {
     let has_blocks = exits > 1;
     match kind {

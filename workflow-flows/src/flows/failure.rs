@@ -1,4 +1,4 @@
-//! Failures of flows as those of operators.
+//! Converts errors of flows into `OperateError`.
 
 use workflow_sdk::operate::{OperateError, OperateErrorCode as Code};
 

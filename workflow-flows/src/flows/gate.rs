@@ -190,7 +190,7 @@ fn key_of(gate: &Gate) -> String {
 struct StepKey<'k> {
     /// The id of the step behind its scopes.
     name: &'k str,
-    /// How often the run has come to it before. `None`: whatever visit it is at.
+    /// The number of earlier visits. `None`: the present visit, whatever its number.
     visit: Option<u32>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use workflow_sdk::operate::OperateError;
 use workflow_sdk::{CatchUp, Client, ClientError, Declaration, Overlap as Missed, Schedule, Timestamp};
 
-use crate::client::{FLOW_TAG, FLOW_VERSION_TAG, deadline_of};
+use crate::client::{deadline_of, tags_of};
 use crate::graph::{Overlap, Trigger};
 use crate::{FlowVersion, flow};
 
@@ -40,16 +40,15 @@ fn schedule_name(flow: &str, number: usize) -> String {
 fn schedule_of(name: &str, trigger: &Trigger, version: &FlowVersion) -> Option<Schedule> {
     let Trigger::Cron { cron, zone, overlap, catch_up, input } = trigger else { return None };
     let start = version.clone().into_start().input(input.clone()).actor(&version.created_by);
-    let deadline = deadline_of(&version.definition);
+    let (tags, deadline) = (tags_of(&start), deadline_of(&version.definition));
     let schedule = times(name, cron, zone.as_deref(), *catch_up)
         .overlap(match overlap {
             Overlap::Skip => Missed::Skip,
             Overlap::Queue => Missed::BufferAll { max: MOST_WAITING },
             Overlap::Allow => Missed::Allow,
         })
-        .start(flow, start)
-        .tag(FLOW_TAG, &version.name)
-        .tag(FLOW_VERSION_TAG, &version.version);
+        .start(flow, start);
+    let schedule = tags.into_iter().fold(schedule, |schedule, (name, value)| schedule.tag(name, value));
     Some(match deadline {
         Some(deadline) => schedule.deadline(deadline),
         None => schedule,

@@ -159,8 +159,10 @@ impl Flows {
     async fn key(&self, root: &str, value: &Value, template: &str) -> Result<String, OperateError> {
         let scope = Scope::new().with(root, value.clone());
         let rendered = self.evaluator.render(&template.into(), &scope, MissingPath::Error).await;
-        let refused =
-            |why: String| OperateError::new(Code::BadInput, format!("the key of the trigger: {why}"), "send it");
+        let refused = |why: String| {
+            let help = format!("send a {root} that gives the key");
+            OperateError::new(Code::BadInput, format!("the key of the trigger: {why}"), help)
+        };
         match rendered.map_err(|error| refused(error.to_string()))? {
             Value::String(text) if text.is_empty() => Err(refused("it is empty".to_owned())),
             Value::String(text) => Ok(text),
@@ -172,12 +174,14 @@ impl Flows {
     async fn holds(&self, condition: &str, event: &Value) -> Result<bool, OperateError> {
         let scope = Scope::new().with("event", event.clone());
         let value = self.evaluator.value(condition, &scope, MissingPath::Error).await;
-        let refused =
-            |why: String| OperateError::new(Code::BadInput, format!("the match of the trigger: {why}"), "mend it");
+        let refused = |why: String| {
+            let help = "correct the condition, and deploy the flow again";
+            OperateError::new(Code::BadInput, format!("the condition of the trigger: {why}"), help)
+        };
         value
             .map_err(|error| refused(error.to_string()))?
             .as_bool()
-            .ok_or_else(|| refused("it is no boolean".to_owned()))
+            .ok_or_else(|| refused("it is not a boolean".to_owned()))
     }
 
     /// Returns the start of a run, or the run that its key has: its flow may have been deployed

@@ -86,8 +86,8 @@ impl Backend {
         fetch!(self, none, LIST_UPWARDS, LIST_UPWARDS, Ok, [after, i64::from(limit)])
     }
 
-    /// Inserts a message as it was stored elsewhere, under a new id. Returns whether it is there:
-    /// another one may have its key.
+    /// Inserts a message as it was stored elsewhere, under a new id. Returns `false` if another
+    /// message has its key.
     pub(super) async fn copy(&self, row: &Row) -> Result<bool, InboxError> {
         let (_, key, to, actor, title, text, data, sent_at, read_at) = row;
         macro_rules! copy {

@@ -65,8 +65,8 @@ async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Val
     frame.record(&prepared_key(&step.id), body).await
 }
 
-/// Returns the gate of a step. Call it in the body of what is rendered before the gate only: the
-/// key of that body has the number of the visit behind its name, from the second visit on.
+/// Returns the gate of a step. Call it only in the body that renders the gate's values: from the
+/// second visit on, the key of that body ends with the number of the visit.
 pub(super) fn gate_of(frame: &Frame<'_>, step: &Step) -> Gate {
     let visit = frame.ctx.idempotency_key().rsplit_once("!:").and_then(|(_, visit)| visit.parse().ok());
     Gate {

@@ -153,8 +153,8 @@ impl Backend {
         Ok(found?.into_iter().next())
     }
 
-    /// Inserts a document as it was stored elsewhere. Returns whether it is there: another one may
-    /// have its base and key.
+    /// Inserts a document as it was stored elsewhere. Returns `false` if another document has its
+    /// base and key.
     pub(super) async fn copy(&self, entry: &KbEntry) -> Result<bool, KbError> {
         match &self.database {
             Database::Memory(_) => Ok(false),

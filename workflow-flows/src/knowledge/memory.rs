@@ -12,8 +12,8 @@ use super::{KbDocument, KbEntry, KbSearch};
 pub(super) struct Memory(Mutex<BTreeMap<(String, String), KbEntry>>);
 
 impl Memory {
-    /// Writes a document. The step of a run whose commit failed writes its document again; this is
-    /// one write, because there is no transaction that would have taken the first one back.
+    /// Writes a document. A repeated equal write of one run counts once, because memory has no
+    /// transaction that a failed commit could roll back.
     pub(super) fn write(&self, document: &KbDocument) -> i64 {
         let mut documents = self.lock();
         let place = (document.base.clone(), document.key.clone());

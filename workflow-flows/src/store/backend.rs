@@ -62,13 +62,7 @@ impl Backend {
     /// Returns whether the version was inserted. It was not if its number or its name is taken.
     pub(super) async fn insert(&self, new: &FlowVersion) -> Result<bool, FlowStoreError> {
         if let Self::Memory(versions) = self {
-            let mut versions = lock(versions);
-            let versions = versions.entry(new.name.clone()).or_default();
-            let is_free = versions.iter().all(|old| old.number != new.number && old.version != new.version);
-            if is_free {
-                versions.push(new.clone());
-            }
-            return Ok(is_free);
+            return Ok(insert_in_memory(&mut lock(versions), new.clone()));
         }
         let body = serde_json::to_string(&new.definition).map_err(|error| FlowStoreError::Unreadable {
             name: new.name.clone(),
@@ -90,7 +84,7 @@ impl Backend {
             }};
         }
         match self {
-            Self::Memory(_) => Box::pin(self.insert(&read(row.clone())?)).await,
+            Self::Memory(versions) => Ok(insert_in_memory(&mut lock(versions), read(row.clone())?)),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(pool) => insert!(pool),
             #[cfg(feature = "postgres")]
@@ -154,6 +148,15 @@ impl Backend {
         };
         fetch!(self, in_memory, LIST_VERSIONS, LIST_VERSIONS, read, [name])
     }
+}
+
+fn insert_in_memory(versions: &mut Versions, new: FlowVersion) -> bool {
+    let versions = versions.entry(new.name.clone()).or_default();
+    let is_free = versions.iter().all(|old| old.number != new.number && old.version != new.version);
+    if is_free {
+        versions.push(new);
+    }
+    is_free
 }
 
 fn lock(versions: &Mutex<Versions>) -> MutexGuard<'_, Versions> {

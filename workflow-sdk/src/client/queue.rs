@@ -130,7 +130,7 @@ impl Client {
                 return Ok(placed);
             }
         }
-        let changing = "the run is changed by others all the time";
+        let changing = "another program changed the run each time; try again";
         Err(DatabaseError::new(DatabaseErrorKind::Busy, "move a run to another queue", changing).into())
     }
 }

@@ -55,7 +55,7 @@ impl<O> RetryRun<O> {
                 other => return Err(ClientError::unexpected(other)),
             }
         }
-        let changing = "the run is changed by others all the time";
+        let changing = "another program changed the run each time; try again";
         Err(DatabaseError::new(DatabaseErrorKind::Busy, "try a failed run again", changing).into())
     }
 

@@ -324,7 +324,7 @@ impl Tries {
                 Ok(None)
             }
             (Outcome::Started(StartOutcome::Held { .. }), Some(_)) => {
-                let why = "the runs of its key are changed by others all the time";
+                let why = "another program changed the runs of its key each time; try again";
                 Err(DatabaseError::new(DatabaseErrorKind::Busy, "start a debounced run", why).into())
             }
             (outcome, _) => Ok(Some(outcome)),

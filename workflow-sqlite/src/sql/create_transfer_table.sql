@@ -1,6 +1,6 @@
 -- Called by: transfer.rs, first in the transaction that fences the database.
--- Guarantees: the table exists. It has one row while the database takes part in a transfer, and
--- none else. Only the transaction that copies rows sees 1 in writes.
+-- Guarantees: the table exists. It has one row while the database takes part in a transfer,
+-- otherwise none. Only the transaction that copies rows sees 1 in writes.
 CREATE TABLE IF NOT EXISTS workflow_transfer (
     id       TEXT    NOT NULL PRIMARY KEY,
     role     TEXT    NOT NULL,

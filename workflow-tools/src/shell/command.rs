@@ -34,8 +34,8 @@ struct Started {
     child: Child,
 }
 
-/// Runs a command to its end, in a folder that it names by its descriptor. Keeps so many bytes of
-/// its output and of its errors.
+/// Runs a command to its end. The command finds its folder by the number of the descriptor
+/// `folder`. `limits` are the most bytes that are kept of its output and of its errors.
 ///
 /// # Cancel safety
 /// Dropping the future kills the program and the processes that it has started.
@@ -58,7 +58,7 @@ pub(super) async fn run(
             std::future::pending().await
         } => never,
     };
-    // What was read until now is the result, also if the time is over.
+    // A stream that is still open after this time gives what was read from it.
     let _ = tokio::time::timeout(LINGER, async { tokio::join!(stdout.drain(), stderr.drain()) }).await;
     Ok(Ended { status, stdout: stdout.kept(), stderr: stderr.kept() })
 }
@@ -83,7 +83,7 @@ async fn start(command: StdCommand, folder: OwnedFd) -> io::Result<(Started, Rec
     let live = move || {
         let _entered = runtime.enter();
         let spawned = command.spawn();
-        // Its number may mean another file now.
+        // The child has entered its folder.
         drop(folder);
         let leader = spawned.as_ref().ok().and_then(Child::id);
         let owned = |child| Started { processes: Some(Processes::new(leader, mark)), child };

@@ -14,7 +14,7 @@ const READABLE: [&str; 9] =
 
 /// Files and TCP are confined from here on: Linux 6.7.
 const REQUIRED: ABI = ABI::V4;
-/// Signals and abstract sockets are, too: Linux 6.12.
+/// Signals and abstract sockets are confined, too, from here on: Linux 6.12.
 const WANTED: ABI = ABI::V6;
 
 /// The files and networks that a program reaches.
@@ -43,7 +43,7 @@ impl Confinement {
         Ok(())
     }
 
-    /// Fails if the kernel cannot confine programs, and has to.
+    /// Fails if confinement is required and the kernel does not support it.
     pub(super) fn check(&self) -> Result<(), RulesetError> {
         self.ruleset(REQUIRED).map(drop)
     }

@@ -45,10 +45,10 @@ pub(super) fn is_prepared() -> bool {
     IS_PREPARED.load(Ordering::Relaxed)
 }
 
-/// The orders of a helper, for the time before it becomes the program.
+/// The settings that a helper applies before it becomes the program.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Preparation {
-    /// Begins each line of the helper. No program knows it, so none can write such a line.
+    /// Begins each line of the helper. A program does not get it, so it cannot write such a line.
     pub(super) nonce: String,
     /// The process that starts the helper.
     pub(super) parent: u32,

@@ -24,8 +24,8 @@ pub struct Limits {
     /// Open descriptors. Default: 256.
     pub descriptors: u64,
     /// Processes and threads of the **account**: the kernel counts all that the account runs, also
-    /// outside of the tool. A program that wants more cannot start any. The kernel does not apply
-    /// this to root. Default: 1,024.
+    /// outside of the tool. At this number, a program cannot start another process. The kernel does
+    /// not apply this to root. Default: 1,024.
     pub processes: u64,
 }
 

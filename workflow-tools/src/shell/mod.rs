@@ -251,7 +251,7 @@ fn in_folder(error: ToolError) -> ToolError {
     ToolError { message: format!("shell.run: the folder: {}", error.message), ..error }
 }
 
-/// The class for what this worker lacks: another one may have it.
+/// Returns an error of the class `unavailable`: another worker may be able to start the program.
 fn unavailable(why: &str) -> ToolError {
     ToolError::new(ErrorClass::Unavailable, format!("shell.run: the program cannot be started: {why}"))
 }

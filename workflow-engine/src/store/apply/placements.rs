@@ -9,8 +9,8 @@ use crate::store::{Outcome, PlaceOutcome};
 use super::OpenBatch;
 
 impl<T: BatchTarget> OpenBatch<'_, T> {
-    /// Changes where runs wait. Of several changes of one run, each finds what the one before it
-    /// did.
+    /// Changes where runs wait. Several changes of one run are applied in their order, each to the
+    /// result of the one before.
     pub(super) async fn place_runs(&mut self) -> Result<(), T::Error> {
         let runs: BTreeSet<RunId> = self.writes.placements.writes().iter().map(|write| write.run_id).collect();
         if runs.is_empty() {

@@ -63,8 +63,8 @@ const fn table(name: &'static str, key: usize, columns: &'static [TransferColumn
 /// The tables of a system, in the order in which they are copied.
 ///
 /// Turns stand before runs: a run that is inserted moves the turn of its gate forward, as it does
-/// when it starts. So what PostgreSQL has not yet told the turns needs no copy, and neither does
-/// the column that says that a gate is full, because no run is claimed meanwhile. Workers are not
+/// when it starts. So the wakes of gates on PostgreSQL need no copy. The column that says until
+/// when a gate is full needs none either, because no run is claimed meanwhile. Workers are not
 /// copied: none lives.
 pub const TRANSFER_TABLES: &[TransferTable] = &[
     table("workflow_lanes", 1, &[integer("id"), text("queue"), text("workflow_name"), text("version"), text("gate")]),

@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         match name {
             "schedule" => Ok(Test::Schedule(value.text)),
             "error" if value.text.is_empty() => {
-                let help = "write a part of the message, as error:timeout".to_owned();
+                let help = "write a part of the message, for example error:timeout".to_owned();
                 Err(self.error(QueryErrorKind::NoValue, value.at, "the word has no value".to_owned(), help))
             }
             "error" => Ok(Test::Error(value.text)),
