@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use super::{FailureGroup, Run, RunFilter, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 
 /// The conditions of a list. A run is listed if all of them hold. All times are resolved. Stores
-/// check all of them except the condition on the error: [`list_runs`](crate::store::list_runs)
-/// checks that one, because a codec may encode errors.
+/// check all of them except the condition on the error: `store::list_runs` checks that one, because
+/// a codec may encode errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConditions {
     /// The statuses that a listed run may have.
