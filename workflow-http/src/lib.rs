@@ -27,6 +27,7 @@ mod access;
 mod body;
 mod bulks;
 mod events;
+mod flow_actor;
 #[cfg(feature = "flows")]
 mod flows;
 mod frame;

@@ -9,6 +9,7 @@ use workflow_sdk::TraceContext;
 use workflow_sdk::operate::{Action, Done, Operate, OperateError, OperateErrorCode, Order, Role};
 
 use crate::body::Body;
+use crate::flow_actor::act_for;
 use crate::items::may_search;
 use crate::{Actor, Answer, Problem, Shared};
 
@@ -22,6 +23,14 @@ impl Caller {
     /// The actor of a request with these headers.
     pub(crate) fn new(actor: Actor, headers: &HeaderMap) -> Self {
         Self { actor, trace: trace_of(headers) }
+    }
+
+    /// Puts the order into the caller's distributed trace.
+    pub(crate) fn traced(&self, order: Order) -> Order {
+        match self.trace {
+            Some(parent) => order.trace_parent(parent),
+            None => order,
+        }
     }
 }
 
@@ -51,14 +60,11 @@ pub(crate) async fn perform(State(shared): State<Shared>, caller: Caller, Body(o
 
 /// Performs an order as this caller, whatever name the order has.
 pub(crate) async fn carry_out(operate: &dyn Operate, caller: &Caller, order: Order) -> Result<Done, Problem> {
-    let order = match caller.trace {
-        Some(parent) => order.trace_parent(parent),
-        None => order,
-    };
-    Ok(perform_as(operate, &caller.actor, order).await?)
+    Ok(perform_as(operate, &caller.actor, caller.traced(order)).await?)
 }
 
-/// Performs an order as this actor, whatever name the order has.
+/// Performs an order as this actor, whatever name the order has. The runs of flows that it starts
+/// act for this actor too, whatever name their input has.
 ///
 /// # Errors
 /// [`OperateErrorCode::Forbidden`] if the actor may not give the order, and those of
@@ -66,8 +72,9 @@ pub(crate) async fn carry_out(operate: &dyn Operate, caller: &Caller, order: Ord
 ///
 /// # Cancel safety
 /// If the future is dropped, the order may or may not have had its effect.
-pub async fn perform_as(operate: &dyn Operate, actor: &Actor, order: Order) -> Result<Done, OperateError> {
+pub async fn perform_as(operate: &dyn Operate, actor: &Actor, mut order: Order) -> Result<Done, OperateError> {
     require(actor, order.action.role(), order.action.verb())?;
+    act_for(operate, &actor.name, &mut order.action).await?;
     if let Action::StartBulk(bulk) = &order.action {
         may_search(actor, &bulk.query)?;
     }

@@ -71,9 +71,13 @@ async fn trigger(
     }
 }
 
-/// Starts a run of a flow, which acts for the account that deployed it.
+/// Starts a run of a flow. It acts for the account that deployed the flow, so the caller's own does
+/// not take its place.
 async fn begin(shared: &Shared, caller: &Caller, run: Box<StartRun>) -> Result<Done, Problem> {
-    carry_out(&*shared.operate, caller, Order::new(Action::StartRun(run))).await
+    let action = Action::StartRun(run);
+    require(&caller.actor, action.role(), action.verb())?;
+    let order = caller.traced(Order::new(action)).actor(&caller.actor.name);
+    Ok(shared.operate.perform(order).await?)
 }
 
 /// The answer to a webhook that was received before.

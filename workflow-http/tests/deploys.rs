@@ -494,6 +494,63 @@ async fn a_webhook_starts_one_run_per_key_on_postgres() {
     a_webhook_starts_one_run_per_key(Database::Postgres).await;
 }
 
+/// No input lets a run of a flow act for another account than that of the request.
+async fn a_run_acts_for_the_account_of_the_request(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(tools().build()).register(flow));
+    let flows = flows(&live).await;
+    let admin = serve(&live, by_token()).await.with("admin ann");
+    let eve = serve(&live, by_token()).await.with("operator eve");
+    let document = json!({ "document": "flow: 1\nname: hello\ndo: [ { id: a, tool: get_greeting } ]\n\
+                                        triggers: [ { cron: \"0 8 1 1 *\" } ]\n" });
+    let admin = beside(move || {
+        assert_eq!(admin.put("/api/v1/flows/hello", &document).status, 201);
+        admin
+    })
+    .await;
+    let start = serde_json::to_value(flows.find("hello", None).await.unwrap().into_start().actor("root")).unwrap();
+    beside(move || {
+        let acts_for = |response: &common::Response| {
+            assert_eq!(response.status / 100, 2, "{}", response.text);
+            result(&eve, response.json()["run"].as_str().unwrap())["output"]["json"]["actor"].clone()
+        };
+        let orders = |order: &Value| eve.post("/api/v1/orders", order);
+        let new = json!({ "workflow": "flow", "input": start });
+        let first = eve.post("/api/v1/runs", &new);
+        assert_eq!(acts_for(&first), "eve");
+        assert_eq!(acts_for(&orders(&json!({ "action": "start_run", "workflow": "flow", "input": start }))), "eve");
+        let of_admin = admin.post("/api/v1/flows:run", &json!({ "flow": "hello" }));
+        assert_eq!(acts_for(&of_admin), "ann");
+        let run = of_admin.json()["run"].clone();
+        assert_eq!(acts_for(&orders(&json!({ "action": "fork_run", "run": run, "input": start }))), "eve");
+        assert_eq!(acts_for(&orders(&json!({ "action": "fork_run", "run": run }))), "ann", "it repeats that run");
+        let schedules = eve.get("/api/v1/schedules").json();
+        let schedule = &schedules["items"][0]["name"];
+        let trigger = |more: Value| {
+            let mut order = json!({ "action": "trigger_schedule", "schedule": schedule });
+            order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            acts_for(&orders(&order))
+        };
+        assert_eq!(trigger(json!({ "input": start })), "eve");
+        assert_eq!(trigger(json!({})), "ann", "it acts for the account that deployed the flow");
+        let in_order = json!([start["definition"], start["digest"], "hello", "", "root"]);
+        eve.post("/api/v1/runs", &json!({ "workflow": "flow", "input": in_order })).refuses(400, "bad_input");
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_acts_for_the_account_of_the_request_on_sqlite() {
+    a_run_acts_for_the_account_of_the_request(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_acts_for_the_account_of_the_request_on_postgres() {
+    a_run_acts_for_the_account_of_the_request(Database::Postgres).await;
+}
+
 /// Lets one account call tools.
 struct OnlyRoot;
 
