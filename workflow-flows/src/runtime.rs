@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workflow_sdk::Client;
 
-use crate::expression::Evaluator;
+use crate::expression::{Evaluator, ExpressionLimits, InvalidExpressionLimit};
 use crate::graph::Recipe;
 use crate::token::Tokens;
 use crate::{
@@ -210,6 +210,17 @@ impl FlowRuntimeBuilder {
     pub fn evaluator(mut self, evaluator: impl Evaluate) -> Self {
         self.0.evaluator = Arc::new(evaluator);
         self
+    }
+
+    /// Sets the limits of expressions. It takes the place of [`evaluator`](Self::evaluator): for an
+    /// evaluator with other settings too, see
+    /// [`EvaluatorBuilder::limits`](crate::expression::EvaluatorBuilder::limits). Default:
+    /// [`ExpressionLimits::new`].
+    ///
+    /// # Errors
+    /// [`InvalidExpressionLimit`] for the first limit outside of its range.
+    pub fn expression_limits(self, limits: ExpressionLimits) -> Result<Self, InvalidExpressionLimit> {
+        Ok(self.evaluator(Evaluator::builder().limits(limits)?.build()))
     }
 
     /// Sets the model that answers recipes. Default: none, so recipes fail.

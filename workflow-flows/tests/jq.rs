@@ -14,19 +14,20 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use workflow_flows::expression::{Evaluator, ExpressionError, jq_helper};
+use workflow_flows::expression::{Evaluator, ExpressionError, ExpressionLimits, jq_helper};
 
 /// The first argument of a process that evaluates without end, for the test that kills it.
 const ENDLESS: &str = "--evaluate-without-end";
 const ENDLESS_PROGRAM: &str = "last(range(1e18))";
 
-const TESTS: [(&str, fn()); 14] = [
+const TESTS: [(&str, fn()); 15] = [
     ("programs_give_their_outputs", programs_give_their_outputs),
     ("ambient_functions_do_not_exist", ambient_functions_do_not_exist),
     ("syntax_errors_have_columns", syntax_errors_have_columns),
     ("errors_name_types", errors_name_types),
     ("numbers_are_those_of_json", numbers_are_those_of_json),
     ("hostile_programs_are_stopped", hostile_programs_are_stopped),
+    ("lower_limits_stop_what_the_default_allows", lower_limits_stop_what_the_default_allows),
     ("tasks_go_on_during_an_evaluation", tasks_go_on_during_an_evaluation),
     ("a_killed_helper_is_replaced", a_killed_helper_is_replaced),
     ("a_dropped_evaluation_frees_its_place", a_dropped_evaluation_frees_its_place),
@@ -239,6 +240,33 @@ fn hostile_programs_are_stopped() {
         let found = jq(program, &json!([]));
         assert!(matches!(found, Err(ExpressionError::Budget(_))), "{program}: {found:?}");
     }
+}
+
+fn lower_limits_stop_what_the_default_allows() {
+    let limits = ExpressionLimits::new;
+    let strict = |limits: ExpressionLimits| Evaluator::builder().helpers(1).limits(limits).unwrap().build();
+    for (program, lower, message) in [
+        ("range(20)", limits().jq_outputs(10), "the program has more than 10 outputs"),
+        ("\"x\" * 2000", limits().jq_output_bytes(999), "the outputs are larger than 999 bytes"),
+        ("[range(2000)]", limits().jq_output_bytes(999), "the outputs are larger than 999 bytes"),
+        ("(\"x\" * 20000000) == \"\"", limits().jq_memory(16 << 20), "the program takes too much memory"),
+    ] {
+        assert!(jq(program, &Value::Null).is_ok(), "{program}");
+        let evaluator = strict(lower);
+        let found = block_on(evaluator.jq(program, &Value::Null));
+        let is_refused = matches!(&found, Err(ExpressionError::Budget(text)) if text.starts_with(message));
+        assert!(is_refused, "{program}: {found:?}");
+        assert_eq!(block_on(evaluator.jq("1", &Value::Null)), Ok(vec![json!(1)]), "after {program}");
+    }
+    // The time of a program depends on the machine, so the shortest one that is too long is found.
+    let evaluator = strict(limits().jq_time(Duration::from_millis(10)));
+    let late = |program: &String| {
+        let found = block_on(evaluator.jq(program, &Value::Null));
+        matches!(&found, Err(ExpressionError::Budget(text)) if text == "the program takes longer than 10 ms")
+    };
+    let mut programs = (10..40).map(|power| format!("last(range({}))", 1_u64 << power));
+    let program = programs.find(late).unwrap();
+    assert!(jq(&program, &Value::Null).is_ok(), "{program}");
 }
 
 /// The processor time of this process's children that have ended and been waited for, and of those

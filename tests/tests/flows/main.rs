@@ -29,6 +29,7 @@ workflow_tests::cases! {
         a_gate_is_decided_once_under_double_clicks,
         a_limit_holds_over_flows_and_workers,
         a_flow_pauses_or_cancels_its_run_at_its_timeout,
+        a_worker_with_lower_limits_keeps_what_was_recorded,
         a_worker_that_stops_gives_its_flows_to_another_one,
     }
     triggers {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use workflow_flows::expression::ExpressionLimits;
 use workflow_flows::graph::Flow;
-use workflow_flows::{FlowClient, FlowStart, ToolCall, flow};
+use workflow_flows::{FlowClient, FlowCode, FlowError, FlowStart, ToolCall, flow};
 use workflow_sdk::{ClientError, LimitRule, RunHandle, RunStatus, SignalOutcome};
 use workflow_tests::{Gauge, Live, LocalWorker, until};
 
@@ -156,6 +157,35 @@ pub async fn a_flow_pauses_or_cancels_its_run_at_its_timeout(db: Live) {
     db.client.resume(run.id()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), json!(7));
     worker.stop().await;
+}
+
+pub async fn a_worker_with_lower_limits_keeps_what_was_recorded(db: Live) {
+    let begin = |limits: ExpressionLimits| {
+        let tools = runtime(&Calls::default()).expression_limits(limits).unwrap().build();
+        LocalWorker::start(db.worker(tools).register(flow).linger(Duration::ZERO))
+    };
+    let definition = steps(json!([
+        step("sum", json!({ "set": { "all": "{{input.list.all(n, n > 0)}}" } })),
+        step("gate", json!({ "approval": { "to": ["ops"], "title": "?" } })),
+        echo("end", json!("{{vars.all}}")),
+    ]));
+    let list: Vec<u32> = (1..=100).collect();
+    let start = FlowStart::new(definition).input(json!({ "list": list }));
+
+    let first = begin(ExpressionLimits::new());
+    let run = db.client.start_definition(start.clone()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    first.stop().await;
+    let second = begin(ExpressionLimits::new().cel_fuel(20));
+    db.client.approve(run.id(), "gate", "ops").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), json!(true), "the record holds");
+
+    let refused = db.client.start_definition(start).await.unwrap().result().await;
+    let Err(ClientError::RunFailed { error, .. }) = &refused else { panic!("{refused:?}") };
+    let error = error.downcast::<FlowError>().unwrap();
+    assert_eq!(error.code, FlowCode::ExpressionBudget, "{error}");
+    assert!(error.message.contains("takes more than 20 steps"), "{error}");
+    second.stop().await;
 }
 
 pub async fn a_worker_that_stops_gives_its_flows_to_another_one(db: Live) {

@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cel::{Bounds, Meter};
+use super::cel::Meter;
 use super::jq::{self, HelperSource};
 use super::pool::Pool;
 use super::programs::Programs;
-use super::render::{MOST_RENDERED_BYTES, Renderer};
-use super::{Expression, ExpressionError, Scope};
+use super::render::Renderer;
+use super::{Expression, ExpressionError, ExpressionLimits, InvalidExpressionLimit, Scope};
 use crate::graph::MissingPath;
 
 /// Runs expressions with bounds. One per process; a clone shares its threads and its cache.
@@ -42,6 +42,7 @@ struct Shared {
     programs: Arc<Programs>,
     helpers: Pool<jq::Place>,
     source: HelperSource,
+    limits: ExpressionLimits,
 }
 
 /// Settings of an [`Evaluator`].
@@ -50,6 +51,7 @@ pub struct EvaluatorBuilder {
     threads: usize,
     helpers: usize,
     source: HelperSource,
+    limits: ExpressionLimits,
 }
 
 impl Default for Evaluator {
@@ -59,7 +61,7 @@ impl Default for Evaluator {
 }
 
 impl Evaluator {
-    /// Creates an evaluator with the default bounds.
+    /// Creates an evaluator with the default limits.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
@@ -68,7 +70,8 @@ impl Evaluator {
     /// Begins an evaluator with other settings.
     #[must_use]
     pub fn builder() -> EvaluatorBuilder {
-        EvaluatorBuilder { threads: 2, helpers: 2, source: HelperSource::ThisProgram }
+        let limits = ExpressionLimits::new();
+        EvaluatorBuilder { threads: 2, helpers: 2, source: HelperSource::ThisProgram, limits }
     }
 
     /// Renders a template: each string of the value, at any depth, may contain `{{ }}`.
@@ -84,16 +87,17 @@ impl Evaluator {
         scope: &Scope,
         missing: MissingPath,
     ) -> Result<Value, ExpressionError> {
+        let limits = self.shared.limits;
         let mut has_cel = false;
-        let rendered = renderer(scope, missing, |_: &str| mark(&mut has_cel)).render(template);
+        let rendered = renderer(scope, missing, limits, |_: &str| mark(&mut has_cel)).render(template);
         if !has_cel {
             return rendered;
         }
         let (template, scope, programs) = (template.clone(), scope.clone(), Arc::clone(&self.shared.programs));
         let job = move |(): &mut ()| {
-            let mut meter = Meter::new(Bounds::default());
+            let mut meter = Meter::new(limits);
             let cel = |source: &str| programs.get(source)?.evaluate(&scope, &mut meter);
-            renderer(&scope, missing, cel).render(&template)
+            renderer(&scope, missing, limits, cel).render(&template)
         };
         self.shared.threads.run(job).await
     }
@@ -107,21 +111,22 @@ impl Evaluator {
     /// That of [`render`](Self::render).
     pub async fn value(&self, source: &str, scope: &Scope, missing: MissingPath) -> Result<Value, ExpressionError> {
         let expression = Expression::split(source)?;
+        let limits = self.shared.limits;
         let mut has_cel = false;
-        let found = renderer(scope, missing, |_: &str| mark(&mut has_cel)).expression(&expression);
+        let found = renderer(scope, missing, limits, |_: &str| mark(&mut has_cel)).expression(&expression);
         if !has_cel {
             return found;
         }
         let (scope, programs) = (scope.clone(), Arc::clone(&self.shared.programs));
         let job = move |(): &mut ()| {
-            let mut meter = Meter::new(Bounds::default());
+            let mut meter = Meter::new(limits);
             let cel = |source: &str| programs.get(source)?.evaluate(&scope, &mut meter);
-            renderer(&scope, missing, cel).expression(&expression)
+            renderer(&scope, missing, limits, cel).expression(&expression)
         };
         self.shared.threads.run(job).await
     }
 
-    /// Runs a jq program on one input and returns its outputs, at most 1,000.
+    /// Runs a jq program on one input and returns its outputs.
     ///
     /// # Errors
     /// An [`ExpressionError`]. [`ExpressionError::Failed`] also if this program cannot start helper
@@ -130,7 +135,7 @@ impl Evaluator {
     /// # Cancel safety
     /// That of [`render`](Self::render).
     pub async fn jq(&self, program: &str, input: &Value) -> Result<Vec<Value>, ExpressionError> {
-        let request = jq::Request::new(program, input)?;
+        let request = jq::Request::new(program, input, self.shared.limits)?;
         let source = self.shared.source.clone();
         self.shared.helpers.run(move |place: &mut jq::Place| place.ask(&source, &request)).await
     }
@@ -143,7 +148,7 @@ impl Evaluator {
     /// # Cancel safety
     /// That of [`render`](Self::render).
     pub async fn check_jq(&self, program: &str) -> Result<(), ExpressionError> {
-        let request = jq::Request::check(program)?;
+        let request = jq::Request::check(program, self.shared.limits)?;
         let source = self.shared.source.clone();
         self.shared.helpers.run(move |place: &mut jq::Place| place.ask(&source, &request)).await.map(drop)
     }
@@ -180,6 +185,16 @@ impl EvaluatorBuilder {
         self
     }
 
+    /// Sets the limits of expressions. Default: [`ExpressionLimits::new`].
+    ///
+    /// # Errors
+    /// [`InvalidExpressionLimit`] for the first limit outside of its range.
+    pub fn limits(mut self, limits: ExpressionLimits) -> Result<Self, InvalidExpressionLimit> {
+        limits.check()?;
+        self.limits = limits;
+        Ok(self)
+    }
+
     /// Creates the evaluator. Nothing is started before it is needed.
     #[must_use]
     pub fn build(self) -> Evaluator {
@@ -188,13 +203,14 @@ impl EvaluatorBuilder {
             programs: Arc::default(),
             helpers: Pool::new("flow-jq", self.helpers),
             source: self.source,
+            limits: self.limits,
         };
         Evaluator { shared: Arc::new(shared) }
     }
 }
 
-fn renderer<F>(scope: &Scope, missing: MissingPath, cel: F) -> Renderer<'_, F> {
-    Renderer { scope, missing, cel, room: MOST_RENDERED_BYTES }
+fn renderer<F>(scope: &Scope, missing: MissingPath, limits: ExpressionLimits, cel: F) -> Renderer<'_, F> {
+    Renderer { scope, missing, cel, most: limits.rendered_bytes, room: limits.rendered_bytes }
 }
 
 /// Notes that an expression is CEL, which ends the attempt without a thread.

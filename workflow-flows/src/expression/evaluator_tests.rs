@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Evaluator, ExpressionError, Scope};
+use super::{Evaluator, ExpressionError, ExpressionLimits, Scope};
 use crate::graph::MissingPath;
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -68,6 +69,65 @@ fn all_expressions_of_a_rendering_share_one_budget() {
     assert!(block_on(evaluator.render(&json!([one]), &scope, MissingPath::Error)).is_ok());
     let many = block_on(evaluator.render(&json!(vec![one; 500]), &scope, MissingPath::Error));
     assert!(matches!(many, Err(ExpressionError::Budget(_))), "{many:?}");
+}
+
+#[test]
+fn lower_limits_refuse_what_the_default_allows() {
+    let scope = Scope::new().with("input", json!({"text": "x".repeat(2_000), "list": [1, 2, 3]}));
+    let limits = ExpressionLimits::new;
+    for (template, lower, message) in [
+        ("{{input.list.all(n, n > 0)}}", limits().cel_fuel(5), "the expression takes more than 5 steps"),
+        ("{{(input.text + input.text).size()}}", limits().cel_memory(999), "more than 999 bytes of memory"),
+        ("{{input.text}}", limits().rendered_bytes(999), "the values are larger than 999 bytes"),
+        ("{{input.text + ''}}", limits().rendered_bytes(999), "the values are larger than 999 bytes"),
+        ("text: {{input.text}}", limits().rendered_bytes(999), "the values are larger than 999 bytes"),
+    ] {
+        let render = |evaluator: &Evaluator| block_on(evaluator.render(&json!(template), &scope, MissingPath::Error));
+        assert!(render(&Evaluator::new()).is_ok(), "{template}");
+        let strict = Evaluator::builder().limits(lower).unwrap().build();
+        let refused = render(&strict);
+        assert!(
+            matches!(&refused, Err(ExpressionError::Budget(text)) if text.contains(message)),
+            "{template}: {refused:?}"
+        );
+        assert_eq!(block_on(strict.value("1 + 1", &scope, MissingPath::Error)), Ok(json!(2)), "it goes on");
+    }
+}
+
+#[test]
+fn limits_outside_of_their_ranges_are_refused() {
+    let limits = ExpressionLimits::new;
+    assert_eq!(ExpressionLimits::default().check(), Ok(()));
+    for (least, most) in [
+        (limits().cel_fuel(1), limits().cel_fuel(1_000_000_000)),
+        (limits().cel_memory(1), limits().cel_memory(1 << 30)),
+        (limits().rendered_bytes(1), limits().rendered_bytes(64 << 20)),
+        (limits().jq_time(Duration::from_millis(10)), limits().jq_time(Duration::from_secs(4))),
+        (limits().jq_memory(16 << 20), limits().jq_memory(1 << 30)),
+        (limits().jq_outputs(1), limits().jq_outputs(1_000_000)),
+        (limits().jq_output_bytes(1), limits().jq_output_bytes(64 << 20)),
+    ] {
+        assert_eq!((least.check(), most.check()), (Ok(()), Ok(())), "{least:?} {most:?}");
+    }
+    for (name, refused) in [
+        ("cel_fuel", [limits().cel_fuel(0), limits().cel_fuel(1_000_000_001)]),
+        ("cel_memory", [limits().cel_memory(0), limits().cel_memory((1 << 30) + 1)]),
+        ("rendered_bytes", [limits().rendered_bytes(0), limits().rendered_bytes(usize::MAX)]),
+        ("jq_time", [limits().jq_time(Duration::ZERO), limits().jq_time(Duration::from_millis(9))]),
+        ("jq_time", [limits().jq_time(Duration::from_millis(4_001)), limits().jq_time(Duration::MAX)]),
+        ("jq_memory", [limits().jq_memory(0), limits().jq_memory((1 << 30) + 1)]),
+        ("jq_memory", [limits().jq_memory((16 << 20) - 1), limits().jq_memory(usize::MAX)]),
+        ("jq_outputs", [limits().jq_outputs(0), limits().jq_outputs(1_000_001)]),
+        ("jq_output_bytes", [limits().jq_output_bytes(0), limits().jq_output_bytes((64 << 20) + 1)]),
+    ] {
+        for limits in refused {
+            let error = Evaluator::builder().limits(limits).unwrap_err();
+            assert_eq!(error.limit, name, "{limits:?}");
+            assert!(error.given < error.least || error.given > error.most, "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains(&format!("use {} to {}", error.least, error.most)), "{text}");
+        }
+    }
 }
 
 #[test]

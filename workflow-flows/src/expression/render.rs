@@ -5,14 +5,13 @@ use super::template::{Part, Template};
 use super::{Expression, ExpressionError, Scope};
 use crate::graph::MissingPath;
 
-/// Bytes that one rendering may produce.
-pub(super) const MOST_RENDERED_BYTES: usize = 4 << 20;
-
 /// Renders templates and evaluates expressions; CEL is left to `cel`.
 pub(super) struct Renderer<'a, F> {
     pub(super) scope: &'a Scope,
     pub(super) missing: MissingPath,
     pub(super) cel: F,
+    /// Bytes that one rendering may produce.
+    pub(super) most: usize,
     /// Bytes that may still be produced.
     pub(super) room: usize,
 }
@@ -96,9 +95,10 @@ impl<F: FnMut(&str) -> Result<Value, ExpressionError>> Renderer<'_, F> {
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), ExpressionError> {
-        self.room = self.room.checked_sub(bytes.max(1)).ok_or_else(|| {
-            ExpressionError::Budget(format!("the values are larger than {MOST_RENDERED_BYTES} bytes"))
-        })?;
+        self.room = self
+            .room
+            .checked_sub(bytes.max(1))
+            .ok_or_else(|| ExpressionError::Budget(format!("the values are larger than {} bytes", self.most)))?;
         Ok(())
     }
 }

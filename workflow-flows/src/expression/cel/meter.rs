@@ -1,4 +1,4 @@
-use super::super::ExpressionError;
+use super::super::{ExpressionError, ExpressionLimits};
 
 /// The fuel and memory that an evaluation may still take. Its errors end the evaluation: nothing
 /// absorbs them.
@@ -9,27 +9,16 @@ pub(crate) struct Meter {
     fuel: u64,
     /// Bytes that may still be allocated. Nothing is given back, so this bounds what lives.
     memory: usize,
-}
-
-/// Bounds of one evaluation, or of all expressions of one rendering together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) fuel: u64,
-    pub(crate) memory: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { fuel: 1_000_000, memory: 32 << 20 }
-    }
+    /// The limits of one evaluation, or of all expressions of one rendering together.
+    limits: ExpressionLimits,
 }
 
 /// Bytes that are read for one unit of fuel.
 const TICK_BYTES: usize = 32;
 
 impl Meter {
-    pub(crate) fn new(bounds: Bounds) -> Self {
-        Self { fuel: bounds.fuel, memory: bounds.memory }
+    pub(crate) fn new(limits: ExpressionLimits) -> Self {
+        Self { fuel: limits.cel_fuel, memory: limits.cel_memory, limits }
     }
 
     /// Takes one unit of fuel.
@@ -43,7 +32,8 @@ impl Meter {
             Some(left) => left,
             None => {
                 self.fuel = 0;
-                return Err(ExpressionError::Budget("the expression takes too many steps".to_owned()));
+                let message = format!("the expression takes more than {} steps", self.limits.cel_fuel);
+                return Err(ExpressionError::Budget(message));
             }
         };
         Ok(())
@@ -64,7 +54,8 @@ impl Meter {
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<(), ExpressionError> {
         self.memory = self.memory.checked_sub(bytes).ok_or_else(|| {
             self.fuel = 0;
-            ExpressionError::Budget("the expression takes too much memory".to_owned())
+            let message = format!("the expression takes more than {} bytes of memory", self.limits.cel_memory);
+            ExpressionError::Budget(message)
         })?;
         self.charge_bytes(bytes)
     }

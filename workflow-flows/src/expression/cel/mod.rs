@@ -23,6 +23,6 @@ mod texts;
 mod value;
 
 pub use kind::ResultKind;
-pub(super) use meter::{Bounds, Meter};
+pub(super) use meter::Meter;
 pub(super) use node::Program;
 pub(super) use parser::parse;

@@ -6,9 +6,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::Scope;
+use super::super::{ExpressionLimits, Scope};
 use super::interpreter::Interpreter;
-use super::meter::{Bounds, Meter};
+use super::meter::Meter;
 use super::value::{CelValue, Key};
 
 /// Returns whether a value is the expected one, types included.
@@ -50,7 +50,7 @@ fn matches(value: &CelValue<'_>, expected: &Value, meter: &mut Meter) -> bool {
 
 fn check(expr: &str, expected: &Value) -> Result<(), String> {
     let scope = Scope::new();
-    let mut meter = Meter::new(Bounds::default());
+    let mut meter = Meter::new(ExpressionLimits::new());
     let found = super::parse(expr).map(|program| {
         let mut interpreter = Interpreter { scope: &scope, meter: &mut meter, names: Vec::new() };
         interpreter.evaluate(&program.root).map(|value| {

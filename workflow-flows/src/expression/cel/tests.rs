@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{ExpressionError, Scope};
-use super::{Bounds, Meter, parse};
+use super::super::{ExpressionError, ExpressionLimits, Scope};
+use super::{Meter, parse};
 
 fn evaluate(source: &str, scope: &Scope) -> Result<Value, ExpressionError> {
-    parse(source)?.evaluate(scope, &mut Meter::new(Bounds::default()))
+    parse(source)?.evaluate(scope, &mut Meter::new(ExpressionLimits::new()))
 }
 
 fn scope() -> Scope {

@@ -7,10 +7,6 @@ use jaq_json::{Num, Val, read};
 
 use super::answer::Answer;
 
-/// Outputs of one evaluation.
-const MOST_OUTPUTS: usize = 1000;
-/// Bytes of all outputs as JSON.
-const MOST_OUTPUT_BYTES: usize = 1 << 20;
 /// Levels of lists and objects in an output. JSON readers refuse more.
 const MOST_LEVELS: usize = 100;
 
@@ -80,27 +76,28 @@ impl Filter {
         })
     }
 
-    /// Runs the program and writes its answer as JSON.
-    pub(super) fn run(&self, input: &str) -> Result<String, Answer> {
+    /// Runs the program and writes its answer as JSON. The outputs are bounded by their number, and
+    /// by their bytes as JSON.
+    pub(super) fn run(&self, input: &str, outputs: usize, output_bytes: usize) -> Result<String, Answer> {
         let input = read::parse_single(input.as_bytes())
             .map_err(|error| Answer::Failed(format!("the input is no JSON: {error}")))?;
         let context = Ctx::<JustLut<Val>>::new(&self.0.lut, Vars::new([]));
-        let mut line = String::from("{\"outputs\":[");
+        let mut written = Outputs { answer: BEFORE.to_owned(), most: output_bytes };
         for (output, count) in self.0.id.run((context, input)).zip(1_usize..) {
-            if count > MOST_OUTPUTS {
-                return Err(Answer::Budget(format!("the program has more than {MOST_OUTPUTS} outputs")));
+            if count > outputs {
+                return Err(Answer::Budget(format!("the program has more than {outputs} outputs")));
             }
             let value = output.map_err(|exception| match exception.get_err() {
                 Ok(error) => Answer::Failed(describe(&error)),
                 Err(_) => Answer::Failed("the program breaks out of a label that has ended".to_owned()),
             })?;
             if count > 1 {
-                line.push(',');
+                written.answer.push(',');
             }
-            write_value(&mut line, &value, 0)?;
+            written.value(&value, 0)?;
+            written.check()?;
         }
-        line.push_str("]}");
-        Ok(line)
+        Ok(written.answer + "]}")
     }
 }
 
@@ -111,46 +108,66 @@ fn column(program: &str, part: &str) -> usize {
     before.chars().count() + 1
 }
 
-/// Writes a value as JSON that all readers accept.
-fn write_value(line: &mut String, value: &Val, level: usize) -> Result<(), Answer> {
-    if line.len() > MOST_OUTPUT_BYTES {
-        return Err(Answer::Budget(format!("the outputs are larger than {MOST_OUTPUT_BYTES} bytes")));
-    }
-    if level > MOST_LEVELS {
-        return Err(Answer::Budget(format!("an output is nested deeper than {MOST_LEVELS} levels")));
-    }
-    match value {
-        Val::Null => line.push_str("null"),
-        Val::Bool(value) => line.push_str(if *value { "true" } else { "false" }),
-        Val::Num(number) => write_number(line, number),
-        Val::TStr(text) | Val::BStr(text) => write_text(line, &String::from_utf8_lossy(text)),
-        Val::Arr(items) => {
-            line.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    line.push(',');
-                }
-                write_value(line, item, level + 1)?;
-            }
-            line.push(']');
+/// Stands before the outputs in an answer.
+const BEFORE: &str = "{\"outputs\":[";
+
+/// Outputs as JSON that all readers accept.
+struct Outputs {
+    /// The answer up to the end of the last output.
+    answer: String,
+    /// Bytes that the outputs may have.
+    most: usize,
+}
+
+impl Outputs {
+    /// Refuses outputs that are too long together.
+    fn check(&self) -> Result<(), Answer> {
+        if self.answer.len() - BEFORE.len() > self.most {
+            return Err(Answer::Budget(format!("the outputs are larger than {} bytes", self.most)));
         }
-        Val::Obj(members) => {
-            line.push('{');
-            for (index, (name, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    line.push(',');
-                }
-                match name {
-                    Val::TStr(text) | Val::BStr(text) => write_text(line, &String::from_utf8_lossy(text)),
-                    _ => return Err(Answer::Failed("an output has a key that is no text".to_owned())),
-                }
-                line.push(':');
-                write_value(line, member, level + 1)?;
-            }
-            line.push('}');
-        }
+        Ok(())
     }
-    Ok(())
+
+    fn value(&mut self, value: &Val, level: usize) -> Result<(), Answer> {
+        self.check()?;
+        if level > MOST_LEVELS {
+            return Err(Answer::Budget(format!("an output is nested deeper than {MOST_LEVELS} levels")));
+        }
+        match value {
+            Val::Null => self.answer.push_str("null"),
+            Val::Bool(value) => self.answer.push_str(if *value { "true" } else { "false" }),
+            Val::Num(number) => write_number(&mut self.answer, number),
+            Val::TStr(text) | Val::BStr(text) => write_text(&mut self.answer, &String::from_utf8_lossy(text)),
+            Val::Arr(items) => {
+                self.answer.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        self.answer.push(',');
+                    }
+                    self.value(item, level + 1)?;
+                }
+                self.answer.push(']');
+            }
+            Val::Obj(members) => {
+                self.answer.push('{');
+                for (index, (name, member)) in members.iter().enumerate() {
+                    if index > 0 {
+                        self.answer.push(',');
+                    }
+                    match name {
+                        Val::TStr(text) | Val::BStr(text) => {
+                            write_text(&mut self.answer, &String::from_utf8_lossy(text))
+                        }
+                        _ => return Err(Answer::Failed("an output has a key that is no text".to_owned())),
+                    }
+                    self.answer.push(':');
+                    self.value(member, level + 1)?;
+                }
+                self.answer.push('}');
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes a number. One that is not finite becomes null or the largest number, as in jq.

@@ -32,7 +32,7 @@ impl Place {
                 asked => return self.keep(process, asked),
             }
         }
-        let mut process = Process::start(source.command()?)?;
+        let mut process = Process::start(source.command()?, request.limits)?;
         let asked = process.ask(request);
         self.keep(process, asked)
     }

@@ -7,26 +7,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use super::super::ExpressionError;
+use super::super::{ExpressionError, ExpressionLimits};
 use super::answer::Answer;
 use super::request::Request;
 
-/// Processor time of one evaluation. A program that waits for a loaded machine is not at fault.
-const DEADLINE: Duration = Duration::from_millis(900);
 /// The time of one evaluation on the clock.
 const LAST_DEADLINE: Duration = Duration::from_secs(30);
 /// The time until a new process is ready: the program is loaded and linked.
 const START_DEADLINE: Duration = Duration::from_secs(10);
-/// Bytes that a process may allocate, its own state included.
-const DATA_BYTES: u64 = 64 << 20;
-/// Bytes of addresses over those at its start: a second bound, for what is no data.
-const ADDRESS_BYTES: u64 = 256 << 20;
+/// Bytes of addresses over those at its start and its memory: a second bound, for what is no data.
+const ADDRESS_BYTES: u64 = 192 << 20;
 /// Seconds of processor time in the life of a process. It is replaced long before.
 const LIFE_SECONDS: u64 = 10;
-/// Processor time after which a process is replaced.
+/// Processor time after which a process is replaced. The longest program then fits into its life.
 const LIFE: Duration = Duration::from_secs(5);
-/// Bytes of an answer: the outputs are bounded by the helper itself.
-const MOST_ANSWER_BYTES: usize = 2 << 20;
+/// Bytes of an answer beside its outputs, which the helper itself bounds: a message, at most.
+const MESSAGE_BYTES: usize = 64 << 10;
 
 /// A helper process. It is killed when this is dropped.
 #[derive(Debug)]
@@ -35,11 +31,12 @@ pub(super) struct Process {
     input: ChildStdin,
     output: ChildStdout,
     busy: Duration,
+    limits: ExpressionLimits,
 }
 
 impl Process {
     /// Starts a process and limits it, before it sees a program.
-    pub(super) fn start(mut command: Command) -> Result<Self, ExpressionError> {
+    pub(super) fn start(mut command: Command, limits: ExpressionLimits) -> Result<Self, ExpressionError> {
         let failed = |what: &str, error: &io::Error| {
             ExpressionError::Failed(format!("the helper process of jq cannot {what}: {error}"))
         };
@@ -48,7 +45,7 @@ impl Process {
             let _ = child.kill();
             return Err(ExpressionError::Failed("the helper process of jq has no pipes".to_owned()));
         };
-        let mut process = Self { child, input, output, busy: Duration::ZERO };
+        let mut process = Self { child, input, output, busy: Duration::ZERO, limits };
         process.unblock().map_err(|error| failed("be reached", &error))?;
         let ready =
             process.exchange(&[], Instant::now() + START_DEADLINE, Instant::now()).map_err(|broken| match broken {
@@ -71,7 +68,7 @@ impl Process {
     /// Sends a request and waits for its answer, until the program has had its processor time.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, Broken> {
         let begun = Instant::now();
-        let line = self.exchange(&request.line, begun + DEADLINE, begun + LAST_DEADLINE)?;
+        let line = self.exchange(&request.line, begun + self.limits.jq_time, begun + LAST_DEADLINE)?;
         self.busy += begun.elapsed();
         serde_json::from_slice(&line).map_err(|error| Broken::Failed(error.into()))
     }
@@ -84,10 +81,11 @@ impl Process {
     }
 
     fn limit(&self) -> io::Result<()> {
-        let addresses = address_bytes(self.child.id())?.saturating_add(ADDRESS_BYTES);
+        let memory = self.limits.jq_memory as u64;
+        let addresses = address_bytes(self.child.id())?.saturating_add(memory + ADDRESS_BYTES);
         let pid = Pid::from_child(&self.child);
         let limits = [
-            (Resource::Data, DATA_BYTES),
+            (Resource::Data, memory),
             (Resource::As, addresses),
             (Resource::Cpu, LIFE_SECONDS),
             (Resource::Core, 0),
@@ -108,7 +106,8 @@ impl Process {
     }
 
     /// Writes bytes and reads one line, without its end. At the deadline, a process that has not
-    /// had its processor time is given more, up to the last deadline.
+    /// had its processor time is given more, up to the last deadline: a program that waits for a
+    /// loaded machine is not at fault.
     fn exchange(&mut self, bytes: &[u8], mut deadline: Instant, last: Instant) -> Result<Vec<u8>, Broken> {
         let before = processor_time(self.child.id());
         let mut unsent = bytes;
@@ -118,10 +117,10 @@ impl Process {
             let now = Instant::now();
             if now >= deadline {
                 let had = processor_time(self.child.id()).saturating_sub(before);
-                let owed = DEADLINE.checked_sub(had).filter(|owed| !owed.is_zero() && now < last);
-                deadline = now + owed.ok_or(Broken::Late)?.max(TICK);
+                let owed = self.limits.jq_time.checked_sub(had).filter(|owed| !owed.is_zero() && now < last);
+                deadline = now + owed.ok_or(Broken::Late(self.limits.jq_time))?.max(TICK);
             }
-            let timeout = Timespec::try_from(deadline - now).map_err(|_| Broken::Late)?;
+            let timeout = Timespec::try_from(deadline - now).map_err(|_| Broken::Late(self.limits.jq_time))?;
             let mut pipes = vec![PollFd::new(&self.output, PollFlags::IN)];
             if !unsent.is_empty() {
                 pipes.push(PollFd::new(&self.input, PollFlags::OUT));
@@ -149,7 +148,7 @@ impl Process {
                 line.pop();
                 return Ok(line);
             }
-            if line.len() > MOST_ANSWER_BYTES {
+            if line.len() > self.limits.jq_output_bytes + MESSAGE_BYTES {
                 return Err(Broken::Large);
             }
         }
@@ -166,7 +165,8 @@ impl Drop for Process {
 
 /// How an exchange ended without an answer.
 pub(super) enum Broken {
-    Late,
+    /// The program has had this processor time.
+    Late(Duration),
     Large,
     Ended,
     /// The process ended before it had worked on the request.
@@ -177,7 +177,7 @@ pub(super) enum Broken {
 impl From<Broken> for ExpressionError {
     fn from(broken: Broken) -> Self {
         match broken {
-            Broken::Late => Self::Budget(format!("the program takes longer than {} ms", DEADLINE.as_millis())),
+            Broken::Late(time) => Self::Budget(format!("the program takes longer than {} ms", time.as_millis())),
             Broken::Large => Self::Budget("the outputs are too large".to_owned()),
             Broken::Ended | Broken::Gone => {
                 Self::Budget("the program takes too much memory or calls itself too deep".to_owned())

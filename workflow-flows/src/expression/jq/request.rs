@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::ExpressionError;
 use super::super::parse::MOST_SOURCE_BYTES;
+use super::super::{ExpressionError, ExpressionLimits};
 
 /// Bytes of a request: the input, above all.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
@@ -12,12 +12,15 @@ const MOST_REQUEST_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(in super::super) struct Request {
     pub(super) line: Vec<u8>,
+    pub(super) limits: ExpressionLimits,
 }
 
 #[derive(Serialize)]
 struct Written<'a> {
     program: &'a str,
     check: bool,
+    outputs: usize,
+    output_bytes: usize,
     input: &'a Value,
 }
 
@@ -27,26 +30,36 @@ pub(super) struct Read<'a> {
     pub(super) program: String,
     /// Whether the program is compiled only.
     pub(super) check: bool,
+    /// The most outputs.
+    pub(super) outputs: usize,
+    /// The bytes of all outputs as JSON.
+    pub(super) output_bytes: usize,
     #[serde(borrow)]
     pub(super) input: &'a RawValue,
 }
 
 impl Request {
     /// Describes one evaluation.
-    pub(in super::super) fn new(program: &str, input: &Value) -> Result<Self, ExpressionError> {
-        Self::write(Written { program, check: false, input })
+    pub(in super::super) fn new(
+        program: &str,
+        input: &Value,
+        limits: ExpressionLimits,
+    ) -> Result<Self, ExpressionError> {
+        Self::write(program, false, input, limits)
     }
 
     /// Describes a check of the syntax.
-    pub(in super::super) fn check(program: &str) -> Result<Self, ExpressionError> {
-        Self::write(Written { program, check: true, input: &Value::Null })
+    pub(in super::super) fn check(program: &str, limits: ExpressionLimits) -> Result<Self, ExpressionError> {
+        Self::write(program, true, &Value::Null, limits)
     }
 
-    fn write(written: Written<'_>) -> Result<Self, ExpressionError> {
-        if written.program.len() > MOST_SOURCE_BYTES {
-            let message = format!("the program has {} bytes; {MOST_SOURCE_BYTES} is the limit", written.program.len());
+    fn write(program: &str, check: bool, input: &Value, limits: ExpressionLimits) -> Result<Self, ExpressionError> {
+        if program.len() > MOST_SOURCE_BYTES {
+            let message = format!("the program has {} bytes; {MOST_SOURCE_BYTES} is the limit", program.len());
             return Err(ExpressionError::Syntax { message, column: 1 });
         }
+        let ExpressionLimits { jq_outputs: outputs, jq_output_bytes: output_bytes, .. } = limits;
+        let written = Written { program, check, outputs, output_bytes, input };
         let mut line = serde_json::to_vec(&written)
             .map_err(|error| ExpressionError::Failed(format!("the input has no JSON: {error}")))?;
         if line.len() > MOST_REQUEST_BYTES {
@@ -54,6 +67,6 @@ impl Request {
             return Err(ExpressionError::Budget(message));
         }
         line.push(b'\n');
-        Ok(Self { line })
+        Ok(Self { line, limits })
     }
 }

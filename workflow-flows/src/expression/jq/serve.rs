@@ -68,7 +68,7 @@ fn answer(filters: &mut HashMap<String, Filter>, line: &[u8]) -> Result<String, 
         filters.insert(request.program.clone(), filter);
     }
     match filters.get(&request.program) {
-        Some(filter) if !request.check => filter.run(request.input.get()),
+        Some(filter) if !request.check => filter.run(request.input.get(), request.outputs, request.output_bytes),
         _ => Ok("{\"outputs\":[]}".to_owned()),
     }
 }
