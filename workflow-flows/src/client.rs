@@ -71,7 +71,7 @@ impl FlowClient for Client {
 
     fn start_definition(&self, start: FlowStart) -> Start<Value> {
         let deadline = deadline_of(&start.definition);
-        let tags = tags_of(&start);
+        let tags = tags_of(&start.name, &start.version);
         let started = tags.into_iter().fold(self.start(flow, start), |started, (name, value)| started.tag(name, value));
         match deadline {
             Some(deadline) => started.deadline(deadline),
@@ -96,8 +96,8 @@ pub(crate) fn deadline_of(flow: &Flow) -> Option<Duration> {
     (flow.on_timeout == OnTimeout::Fail).then_some(flow.timeout)
 }
 
-/// Returns the tags of a run of a flow.
-pub(crate) fn tags_of(start: &FlowStart) -> Vec<(&'static str, String)> {
-    let version = (!start.version.is_empty()).then(|| (FLOW_VERSION_TAG, start.version.clone()));
-    std::iter::once((FLOW_TAG, start.name.clone())).chain(version).collect()
+/// Returns the tags of a run of a flow. The version is empty if the start brought its definition.
+pub(crate) fn tags_of(name: &str, version: &str) -> Vec<(&'static str, String)> {
+    let version = (!version.is_empty()).then(|| (FLOW_VERSION_TAG, version.to_owned()));
+    std::iter::once((FLOW_TAG, name.to_owned())).chain(version).collect()
 }

@@ -39,7 +39,8 @@ impl FlowStart {
             // A flow's timeout was read as whole milliseconds.
             u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)
         });
-        run.tags = tags_of(&self).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        run.tags =
+            tags_of(&self.name, &self.version).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Ok(run)
     }
 }

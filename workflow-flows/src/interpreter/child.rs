@@ -26,7 +26,7 @@ pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -
         .await;
     }
     let start = find(frame, step, call).await?;
-    let (tags, deadline) = (tags_of(&start), deadline_of(&start.definition));
+    let (tags, deadline) = (tags_of(&start.name, &start.version), deadline_of(&start.definition));
     let child = tags.into_iter().fold(scope.child(flow, start), |child, (name, value)| child.tag(name, value));
     follow(
         call,

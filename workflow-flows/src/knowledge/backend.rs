@@ -84,15 +84,17 @@ impl Backend {
     }
 
     async fn over(database: Database<Memory>) -> Result<Self, KbError> {
+        #[cfg(feature = "postgres")]
+        if let Database::Postgres(pool) = &database {
+            let schema = schema_of(pool, TABLE).await?.ok_or(KbError::NoTables)?;
+            return Ok(Self { schema, database });
+        }
         if !database.has(TABLE).await? {
             return Err(KbError::NoTables);
         }
         Ok(Self {
             #[cfg(feature = "postgres")]
-            schema: match &database {
-                Database::Postgres(pool) => schema_of(pool, TABLE).await?.ok_or(KbError::NoTables)?,
-                _ => String::new(),
-            },
+            schema: String::new(),
             database,
         })
     }
