@@ -3,6 +3,7 @@
 //! Example: `cargo run --release -p workflow-bench -- throughput --database <url>`. The figures of
 //! one run can be compared with each other. Figures of different machines cannot be compared.
 
+mod approvals;
 mod backlog;
 mod baseline;
 mod clock;
@@ -79,8 +80,12 @@ enum Bench {
     Limits(limits::Args),
     /// Measures runs behind gates beside a full gate with a long line.
     Gates(gates::Args),
-    /// Measures a flow of 5 steps. The baseline is the Rust workflow of 5 steps.
+    /// Measures a flow of 5 steps, with the Rust workflow of 5 steps as the baseline. Also measures
+    /// the check of a document of 200 steps, and the time from a deploy to the first step.
     Flows(flows::Args),
+    /// Measures a worker's memory and connections while many runs of a flow wait for approvals, and
+    /// sends several decisions to each of them at once. Linux only.
+    Approvals(approvals::Args),
     /// Measures several worker processes, and what each run costs the database independently of the
     /// machine's speed. PostgreSQL only.
     Scale(scale::Args),
@@ -137,6 +142,7 @@ async fn bench() -> BoxResult<()> {
         Bench::Limits(args) => limits::run(args).await,
         Bench::Gates(args) => gates::run(args).await,
         Bench::Flows(args) => flows::run(args).await,
+        Bench::Approvals(args) => approvals::run(args).await,
         Bench::Scale(args) => scale::run(args).await,
         Bench::Signals(args) => signals::run(args).await,
         Bench::Events(args) => events::run(args).await,

@@ -1,4 +1,4 @@
-//! Processor time and memory of a process, read from Linux's `/proc`.
+//! Processor time, memory and open files of a process, read from Linux's `/proc`.
 
 use std::time::Duration;
 
@@ -22,6 +22,13 @@ pub(crate) fn resident_mb(id: u32) -> BoxResult<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("/proc/<pid>/status has no VmRSS")?;
     let kb: f64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kb * 1024.0 / 1e6)
+}
+
+/// Returns the number of open files and connections of the process.
+pub(crate) fn open_files(id: u32) -> BoxResult<f64> {
+    let path = format!("/proc/{id}/fd");
+    let files = std::fs::read_dir(&path).map_err(|error| format!("{path}: {error}; this figure needs Linux"))?;
+    Ok(files.count() as f64)
 }
 
 fn read(id: u32, file: &str) -> BoxResult<String> {

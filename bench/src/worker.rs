@@ -6,6 +6,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use workflow_flows::{FlowRuntime, flow};
 use workflow_sdk::Client;
 use workflow_worker::{Worker, WorkerError};
 
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     schema: String,
     #[arg(long)]
     concurrency: u32,
+    /// Runs flows, and no other workflow.
+    #[arg(long)]
+    flows: bool,
 }
 
 /// A worker in a process of its own. Dropping this value kills the process.
@@ -56,9 +60,19 @@ pub(crate) struct WorkerProcess(Child);
 impl WorkerProcess {
     /// Starts the process and waits until the worker is ready.
     pub(crate) async fn start(database: &Database, concurrency: u32) -> BoxResult<Self> {
+        Self::spawn(database, concurrency, None).await
+    }
+
+    /// Starts a process that runs flows, and waits until the worker is ready.
+    pub(crate) async fn start_with_flows(database: &Database, concurrency: u32) -> BoxResult<Self> {
+        Self::spawn(database, concurrency, Some("--flows")).await
+    }
+
+    async fn spawn(database: &Database, concurrency: u32, option: Option<&str>) -> BoxResult<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["worker", "--database", &database.url, "--schema", &database.schema])
             .args(["--concurrency", &concurrency.to_string()])
+            .args(option)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -96,7 +110,15 @@ const READY: &str = "ready";
 /// Runs the worker process until its input ends.
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
     let client = Client::connect(&args.database).schema(&args.schema).await?;
-    let worker = workflows::register(Worker::new(client, ()).concurrency(args.concurrency));
+    if args.flows {
+        let runtime = FlowRuntime::builder().build();
+        work(Worker::new(client, runtime).register(flow).concurrency(args.concurrency)).await
+    } else {
+        work(workflows::register(Worker::new(client, ()).concurrency(args.concurrency))).await
+    }
+}
+
+async fn work<S: Send + Sync + 'static>(worker: Worker<S>) -> BoxResult<()> {
     println!("{READY}");
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     worker.run_until(async { while let Ok(Some(_)) = input.next_line().await {} }).await?;
