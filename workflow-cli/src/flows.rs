@@ -1,5 +1,5 @@
-//! `workflow flow`: documents of flows. `versions` has the verbs that need a database: those about
-//! deployed flows, and checks that ask tools.
+//! `workflow flow`: documents of flows. `versions` has the verbs that need a database or a server:
+//! those about deployed flows, and checks that ask tools.
 
 use std::fs;
 use std::io::{self, Read};
@@ -44,7 +44,7 @@ pub(crate) fn run(verb: FlowVerb, output: &Output) -> Result<Done, Failure> {
         FlowVerb::Run(_) | FlowVerb::Deploy(_) | FlowVerb::List(_) => return Ok(Done::Goes(Verb::Flow(verb))),
         FlowVerb::Check(ref arguments) if arguments.connection.connect => return Ok(Done::Goes(Verb::Flow(verb))),
         FlowVerb::Test(arguments) => flow_test::run(&arguments, output)?,
-        FlowVerb::Check(arguments) => tell_all(&arguments, &check_all(checked_documents(&arguments)?), output)?,
+        FlowVerb::Check(arguments) => tell_all(&arguments, &check_all(&checked_documents(&arguments)?), output)?,
         FlowVerb::Fmt(arguments) => format_files(&arguments, output)?,
         FlowVerb::Diagram(arguments) => draw(&arguments, output)?,
         FlowVerb::Schema => {
@@ -87,8 +87,8 @@ fn read_document(file: &Path, dialect: Option<FlowDialect>, name: Option<&str>) 
 }
 
 /// Checks each document by itself.
-pub(crate) fn check_all(documents: Vec<Named>) -> Vec<(String, Checked)> {
-    documents.into_iter().map(|(file, document)| (file, document.check())).collect()
+pub(crate) fn check_all(documents: &[Named]) -> Vec<(String, Checked)> {
+    documents.iter().map(|(file, document)| (file.clone(), document.check())).collect()
 }
 
 /// Tells the findings of a check. Returns whether there are errors.
@@ -176,7 +176,7 @@ pub(crate) fn read_input(options: &StartOptions) -> Result<Value, Failure> {
 }
 
 /// Returns the start of a run of the workflow that runs flows.
-pub(crate) fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failure> {
+fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failure> {
     let run = start.into_run(options.key.as_deref())?;
     options.tags.extend(run.tags.iter().map(|(name, value)| format!("{name}={value}")));
     (options.key, options.input) = (run.key, run.input.as_str().to_owned());

@@ -13,6 +13,7 @@ mod dry_run;
 mod environment;
 mod exit;
 mod failure;
+mod flow_target;
 mod flow_test;
 mod flows;
 mod inbox;

@@ -1,24 +1,28 @@
-//! `workflow flow deploy`, `flow list`, `flow run` of a deployed flow, and checks that ask tools.
+//! Deploys, lists and runs of deployed flows, and checks that ask tools: on a database, or by a
+//! server.
+
+use std::collections::BTreeSet;
 
 use comfy_table::Cell;
 use workflow_flows::check::Checked;
-use workflow_flows::graph::Flow;
-use workflow_flows::{DeployedFlow, FlowSummary, Flows};
+use workflow_flows::{DeployedFlow, FlowSummary};
 use workflow_sdk::Client;
 use workflow_sdk::operate::{OperateError, OperateErrorCode};
 
-use crate::arguments::{Author, CheckFlows, DeployFlows, FlowVerb, ListFlows, RunFlow};
+use crate::arguments::{Author, CheckFlows, DeployFlows, FlowVerb, ListFlows, RunFlow, StartOptions};
 use crate::clock::Clock;
-use crate::flows::{
-    Named, check_all, checked_documents, dry_run, read_documents, read_input, report, run_of, tell, tell_all,
-};
+use crate::flow_target::{FlowDatabase, FlowTarget, NewFlowRun, check_by, open};
+use crate::flows::{Named, check_all, checked_documents, dry_run, read_documents, read_input, report, tell, tell_all};
 use crate::kit::{MakeWorker, refused};
 use crate::output::{Output, Rows};
 use crate::target::Target;
 use crate::verbs::{order, run_start};
 use crate::{Exit, Failure};
 
-/// Runs a verb that needs a database.
+/// The checks of documents, with the names of their files.
+type Answers = Vec<(String, Checked)>;
+
+/// Runs a verb that needs a database or a server.
 pub(crate) async fn run(
     target: Target,
     verb: FlowVerb,
@@ -42,24 +46,23 @@ async fn check_connected(
     output: &Output,
 ) -> Result<Exit, Failure> {
     let documents = checked_documents(&arguments)?;
-    let make = make.ok_or_else(no_tools)?;
-    let client = target.connect().await?;
-    let answers = ask_tools(make, client, documents, arguments.connection.actor.clone()).await?;
+    let answers = match target.server()? {
+        Some(remote) => check_by(&remote, &documents, true).await?,
+        None => {
+            let make = make.ok_or_else(no_tools)?;
+            let client = target.connect().await?;
+            ask_tools(make, client, &documents, &account(arguments.connection.actor.clone())).await?
+        }
+    };
     tell_all(&arguments, &answers, output)
 }
 
 /// Checks each document with the tools of this program's worker.
-async fn ask_tools(
-    make: MakeWorker,
-    client: Client,
-    documents: Vec<Named>,
-    actor: Option<String>,
-) -> Result<Vec<(String, Checked)>, Failure> {
+async fn ask_tools(make: MakeWorker, client: Client, documents: &[Named], actor: &str) -> Result<Answers, Failure> {
     let runtime = make(client).await.map_err(refused)?.flows.ok_or_else(no_tools)?;
-    let actor = account(actor);
     let mut answers = Vec::new();
     for (file, document) in documents {
-        answers.push((file, document.check_connected(&runtime, &actor).await?));
+        answers.push((file.clone(), document.check_connected(&runtime, actor).await?));
     }
     Ok(answers)
 }
@@ -67,7 +70,8 @@ async fn ask_tools(
 fn no_tools() -> Failure {
     Failure::usage(
         "this program has no tools of flows that could be asked",
-        "use the program of your application, whose worker is made by Kit::worker_with_flows; or leave --connect out",
+        "use the program of your application, whose worker is made by Kit::worker_with_flows; or name its server with \
+         --to; or leave --connect out",
     )
 }
 
@@ -83,59 +87,75 @@ async fn deploy(
     output: &Output,
 ) -> Result<Exit, Failure> {
     let documents = read_documents(&arguments.files, arguments.name.as_deref())?;
-    let actor = arguments.connection.actor.take();
-    if !arguments.connection.connect {
-        let Some(accepted) = accept(&arguments, check_all(documents), output)? else { return Ok(Exit::Error) };
-        let (_client, flows) = target.flows().await?;
-        return publish(&flows, &accepted, &arguments, actor, output).await;
+    let by = account(arguments.connection.actor.take());
+    let here = check_all(&documents);
+    // Faults that show here need no database and no server.
+    if !arguments.connection.connect && is_refused(&here) {
+        tell_findings(&here, output)?;
+        return Ok(Exit::Error);
     }
-    let make = make.ok_or_else(no_tools)?;
-    let (client, flows) = target.flows().await?;
-    let answers = ask_tools(make, client, documents, actor.clone()).await?;
-    let Some(accepted) = accept(&arguments, answers, output)? else { return Ok(Exit::Error) };
-    publish(&flows, &accepted, &arguments, actor, output).await
-}
-
-/// Tells the findings. Returns the flows if all can be deployed.
-fn accept(
-    arguments: &DeployFlows,
-    answers: Vec<(String, Checked)>,
-    output: &Output,
-) -> Result<Option<Vec<Flow>>, Failure> {
-    let is_refused = answers.iter().any(|(_, checked)| checked.flow.is_none());
-    if output.is_for_people() {
-        answers.iter().filter(|(_, checked)| !checked.findings.is_empty()).try_for_each(|(f, c)| tell(f, c, output))?;
-    } else if is_refused {
-        report(&answers, output)?;
+    refuse_other_names(&arguments, &here)?;
+    let (flows, answers) = check_there(target, &documents, here, &by, &arguments, make).await?;
+    tell_findings(&answers, output)?;
+    if is_refused(&answers) {
+        return Ok(Exit::Error);
     }
-    if is_refused {
-        return Ok(None);
-    }
-    let flows: Vec<Flow> = answers.into_iter().filter_map(|(_, checked)| checked.flow).collect();
-    refuse_other_names(arguments, &flows)?;
-    Ok(Some(flows))
-}
-
-async fn publish(
-    flows: &Flows,
-    accepted: &[Flow],
-    arguments: &DeployFlows,
-    actor: Option<String>,
-    output: &Output,
-) -> Result<Exit, Failure> {
-    let by = account(actor);
     let mut deployed = Vec::new();
-    for flow in accepted {
-        deployed.push(flows.deploy(flow, &by, arguments.version.as_deref()).await?);
+    for ((_, document), (_, checked)) in documents.iter().zip(&answers) {
+        if let Some(flow) = &checked.flow {
+            deployed.push(flows.deploy(document, flow, &by, arguments.version.as_deref()).await?);
+        }
     }
     output.list(&deployed, &deployed, |one| one.flow.name.clone(), |_| deployed_rows(&deployed))?;
     Ok(Exit::Ok)
 }
 
+/// Opens the place of a deploy, and checks the documents as it does: a server by itself, a database
+/// with the tools of this program if they are to be asked.
+async fn check_there(
+    target: Target,
+    documents: &[Named],
+    here: Answers,
+    by: &str,
+    arguments: &DeployFlows,
+    make: Option<MakeWorker>,
+) -> Result<(Box<dyn FlowTarget>, Answers), Failure> {
+    let connect = arguments.connection.connect;
+    if let Some(remote) = target.server()? {
+        let answers = check_by(&remote, documents, connect).await?;
+        return Ok((Box::new(remote), answers));
+    }
+    if !connect {
+        return Ok((open(target).await?, here));
+    }
+    let make = make.ok_or_else(no_tools)?;
+    let (client, flows) = target.flows().await?;
+    let answers = ask_tools(make, client.clone(), documents, by).await?;
+    Ok((Box::new(FlowDatabase { client, flows }), answers))
+}
+
+/// Returns whether a flow has errors, so that nothing is deployed.
+fn is_refused(answers: &[(String, Checked)]) -> bool {
+    answers.iter().any(|(_, checked)| checked.flow.is_none())
+}
+
+/// Tells people all findings, and programs those of a refusal.
+fn tell_findings(answers: &[(String, Checked)], output: &Output) -> Result<(), Failure> {
+    if output.is_for_people() {
+        let mut found = answers.iter().filter(|(_, checked)| !checked.findings.is_empty());
+        found.try_for_each(|(file, checked)| tell(file, checked, output))
+    } else if is_refused(answers) {
+        report(answers, output)
+    } else {
+        Ok(())
+    }
+}
+
 /// Refuses two flows of one name, and a name that the document does not have.
-fn refuse_other_names(arguments: &DeployFlows, flows: &[Flow]) -> Result<(), Failure> {
-    for (index, flow) in flows.iter().enumerate() {
-        if flows.iter().take(index).any(|other| other.name == flow.name) {
+fn refuse_other_names(arguments: &DeployFlows, answers: &[(String, Checked)]) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    for flow in answers.iter().filter_map(|(_, checked)| checked.flow.as_ref()) {
+        if !names.insert(flow.name.as_str()) {
             let message = format!("two documents have the flow {:?}", flow.name);
             return Err(Failure::usage(message, "deploy one of them, or give each its own name"));
         }
@@ -158,11 +178,7 @@ fn deployed_rows(deployed: &[DeployedFlow]) -> Rows {
 }
 
 async fn list(target: Target, ListFlows { name }: ListFlows, output: &Output) -> Result<Exit, Failure> {
-    let (_client, flows) = target.flows().await?;
-    let found = match &name {
-        Some(name) => flows.versions(name).await?,
-        None => flows.list().await?,
-    };
+    let found = open(target).await?.list(name.as_deref()).await?;
     let id = |flow: &FlowSummary| if name.is_some() { flow.version.clone() } else { flow.name.clone() };
     output.list(&found, &found, id, |clock| rows(clock, &found))?;
     if output.is_for_people() && found.is_empty() {
@@ -188,19 +204,31 @@ fn rows(clock: &Clock, flows: &[FlowSummary]) -> Rows {
 
 /// Starts a run of a deployed flow, or shows what it would do.
 async fn start(target: Target, arguments: RunFlow, output: &Output) -> Result<Exit, Failure> {
-    let input = read_input(&arguments.options)?;
     let name = arguments.file.display().to_string();
-    let (client, flows) = target.flows().await?;
-    let found = flows.find(&name, arguments.version.as_deref()).await.map_err(|error| no_flow(&name, error))?;
-    let start = found.into_start().input(input).actor(order::actor(&arguments.options.author).unwrap_or_default());
-    start.check_input()?;
+    if arguments.dialect.is_some() {
+        let message = format!("{name} is the name of a deployed flow, and --dialect is for documents");
+        return Err(Failure::usage(message, "leave --dialect out, or give a document"));
+    }
+    let input = read_input(&arguments.options)?;
+    let flows = open(target).await?;
     if arguments.dry_run {
+        let found = flows.find(&name, arguments.version.as_deref()).await.map_err(|error| no_flow(&name, error))?;
+        let start = found.into_start().input(input);
+        start.check_input()?;
         return dry_run(start.definition, start.input, &arguments, output).await;
     }
-    let options = arguments.options;
-    let exit = run_start::start(client.operate(), output, run_of(start, options)?).await;
-    // This process ends before it would write what it has counted.
-    client.executor().write_statistics().await;
+    let RunFlow { version, options, .. } = arguments;
+    let StartOptions { key, queue, delay, tags, wait, author, .. } = options;
+    let (tags, delay_ms) = (run_start::read_tags(&tags)?, delay.map(run_start::millis));
+    let new = NewFlowRun { flow: name.clone(), version, input, key, queue, delay_ms, tags, author };
+    let exit = match flows.start(new).await {
+        Ok(done) => run_start::tell(flows.operate(), output, &done, wait).await,
+        Err(error) => Err(no_flow(&name, error)),
+    };
+    if let Some(client) = flows.client() {
+        // This process ends before it would write what it has counted.
+        client.executor().write_statistics().await;
+    }
     exit
 }
 

@@ -216,7 +216,11 @@ const PARCELS: &str = "flow: 1\nname: parcels\ndo: [ { id: a, tool: pack, args: 
 /// Writes a flow, and one with a misspelled tool.
 fn write_flows(directory: &tempfile::TempDir) {
     std::fs::write(directory.path().join("good.yaml"), PARCELS).unwrap();
-    std::fs::write(directory.path().join("bad.yaml"), PARCELS.replace("tool: pack", "tool: pakc")).unwrap();
+    std::fs::write(
+        directory.path().join("bad.yaml"),
+        PARCELS.replace("tool: pack", "tool: pakc").replace("name: parcels", "name: letters"),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -286,7 +290,7 @@ fn a_worker_with_flows_serves_them() {
     let arguments = ["run", "--log", "json", "--http", "127.0.0.1:0"];
     let mut child = command(&directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (address, mut log) = address(&mut child);
-    let bad = serde_json::json!({ "document": PARCELS.replace("tool: pack", "tool: pakc") });
+    let bad = serde_json::json!({ "document": PARCELS.replace("tool: pack", "tool: pakc").replace("name: parcels", "name: letters") });
     let (status, answer) = post(&address, "/api/v1/flows:check?connect=true", &bad);
     assert!(status == 200 && answer.contains("F040"), "{answer}");
     let start = serde_json::json!({ "document": PARCELS, "input": 7 });

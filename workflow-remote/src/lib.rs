@@ -18,6 +18,7 @@
 
 mod answer;
 mod change_interface;
+mod flow_interface;
 mod interface;
 mod request;
 mod run_interface;

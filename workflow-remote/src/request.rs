@@ -19,7 +19,7 @@ use crate::answer::{self, Reply};
 const LARGEST_ANSWER: usize = 80 * 1024 * 1024;
 
 /// The characters that stand as they are in a part of a path or in a value of a parameter.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// A path below `/api/v1` with its parameters.
 pub(crate) struct Target {
@@ -66,6 +66,10 @@ impl Remote {
         answer::read(&self.base, self.send(Method::POST, target, body.into(), self.timeout).await?)
     }
 
+    pub(crate) async fn put<T: DeserializeOwned>(&self, target: Target, body: String) -> Result<T, OperateError> {
+        answer::read(&self.base, self.send(Method::PUT, target, body.into(), self.timeout).await?)
+    }
+
     async fn send(&self, method: Method, target: Target, body: Bytes, time: Duration) -> Result<Reply, OperateError> {
         let url = format!("{}/api/v1{}", self.base, target.text);
         let mut request = Request::builder().method(method).uri(url).header(ACCEPT, "application/json");
@@ -100,6 +104,7 @@ mod tests {
     fn names_in_paths_and_parameters_are_escaped() {
         let target = Target::new(["queues", "a/b?é", "gates"]).with("limit", Some(5)).with("cursor", None::<&str>);
         assert_eq!(target.text, "/queues/a%2Fb%3F%C3%A9/gates?limit=5");
+        assert_eq!(Target::new(["flows:check"]).text, "/flows:check", "a path of the server has this sign");
         assert_eq!(Target::new(["runs"]).with("q", Some("a b&c")).with("r", Some("+")).text, "/runs?q=a%20b%26c&r=%2B");
     }
 }

@@ -69,13 +69,13 @@ pub(crate) struct CheckFlows {
 /// Whether and for which account the tools of a flow are asked.
 #[derive(Debug, Args)]
 pub(crate) struct ToolConnection {
-    /// Also ask the worker of this program for the tools of each flow, their servers whether they
-    /// have them, and the policy whether the account may call them. Calls no tool, and needs a
-    /// database
+    /// Also ask the worker of this program, or of the server in --to, for the tools of each flow,
+    /// their servers whether they have them, and the policy whether the account may call them.
+    /// Calls no tool, and needs a database or a server
     #[arg(long)]
     pub(crate) connect: bool,
     /// The account that deploys or checks; runs that a trigger starts act for the one that deploys;
-    /// default: the user of this process
+    /// default: the user of this process. A server takes the account of the token
     #[arg(long, env = "WORKFLOW_ACTOR", value_name = "NAME")]
     pub(crate) actor: Option<String>,
 }
@@ -106,7 +106,7 @@ pub(crate) struct DrawFlow {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 all are deployed, 1 a flow has errors and nothing was deployed, or a version \
-                        has another body, 2 a document cannot be read.")]
+                        has another body, 2 a document cannot be read, 3 the server does not allow it.")]
 pub(crate) struct DeployFlows {
     #[command(flatten)]
     pub(crate) files: FlowFiles,
@@ -143,7 +143,8 @@ pub(crate) struct RunFlow {
     #[arg(long, value_enum, value_name = "DIALECT")]
     pub(crate) dialect: Option<FlowDialect>,
     /// Start nothing: run the flow here, in virtual time, with stubs in the place of all that it
-    /// calls, and print what each step does. A document needs no database
+    /// calls, and print what each step does. A document needs no database; a deployed flow needs
+    /// one, and not a server
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// With --dry-run: a document with the answers of stubs; examples answer for all others

@@ -13,7 +13,7 @@ pub(crate) fn actor(author: &Author) -> Option<String> {
 }
 
 /// Returns the order for an action.
-pub(super) fn order(action: Action, author: &Author) -> Order {
+pub(crate) fn order(action: Action, author: &Author) -> Order {
     let mut order = Order::new(action);
     if let Some(actor) = actor(author) {
         order = order.actor(actor);

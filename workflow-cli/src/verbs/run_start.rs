@@ -1,5 +1,6 @@
 //! New runs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use workflow_sdk::RunId;
@@ -24,12 +25,7 @@ pub(crate) async fn start(
     start.priority = priority.map(Rank::priority);
     start.delay_ms = delay.map(millis);
     start.deadline_ms = deadline.map(millis);
-    for tag in &tags {
-        let Some((name, value)) = tag.split_once('=') else {
-            return Err(Failure::usage(format!("the tag {tag:?} has no value"), "write --tag NAME=VALUE"));
-        };
-        start.tags.insert(name.to_owned(), value.to_owned());
-    }
+    start.tags = read_tags(&tags)?;
     begin(operate, output, Action::StartRun(Box::new(start)), &author, wait).await
 }
 
@@ -53,8 +49,18 @@ async fn begin(
     wait: Option<Duration>,
 ) -> Result<Exit, Failure> {
     let done = operate.perform(order(action, author)).await?;
-    let Some(run) = started(&done) else {
-        return Err(Failure::new(Exit::Error, done.message));
+    tell(operate, output, &done, wait).await
+}
+
+/// Prints the id of the run that was started, or waits for the run and prints its output.
+pub(crate) async fn tell(
+    operate: &dyn Operate,
+    output: &Output,
+    done: &Done,
+    wait: Option<Duration>,
+) -> Result<Exit, Failure> {
+    let Some(run) = started(done) else {
+        return Err(Failure::new(Exit::Error, done.message.clone()));
     };
     match wait {
         Some(wait) => {
@@ -64,7 +70,7 @@ async fn begin(
             run_result::print(operate, output, run, wait).await
         }
         None => {
-            output.one(&done, || run.to_string(), |_| run.to_string())?;
+            output.one(done, || run.to_string(), |_| run.to_string())?;
             if output.is_for_people() {
                 output.note(&done.message);
             }
@@ -80,6 +86,15 @@ fn started(done: &Done) -> Option<RunId> {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+/// Reads tags, each as `NAME=VALUE`.
+pub(crate) fn read_tags(tags: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let read = |tag: &String| match tag.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(Failure::usage(format!("the tag {tag:?} has no value"), "write --tag NAME=VALUE")),
+    };
+    tags.iter().map(read).collect()
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
