@@ -59,6 +59,7 @@ use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
 
 use cache::Cached;
+use flow::FlowCache;
 use frame::Known;
 use pages::overview::Numbers;
 use problem::Problem;
@@ -71,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) known: Arc<Cached<Known>>,
     /// The statistics of the overview for each range.
     pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
+    pub(crate) flows: Arc<FlowCache>,
     pub(crate) streams: Streams,
 }
 
@@ -111,7 +113,8 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
 pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
     let streams = access.open_streams().clone();
     let operate = SharedReads::over(Redacted::over(operate, &access));
-    let shared = Shared { operate, known: Arc::default(), numbers: Arc::default(), streams };
+    let (known, numbers, flows) = (Arc::default(), Arc::default(), Arc::default());
+    let shared = Shared { operate, known, numbers, flows, streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

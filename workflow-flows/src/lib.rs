@@ -14,6 +14,7 @@ pub mod document;
 mod evaluate;
 pub mod expression;
 mod failure;
+mod flow_name;
 mod flows;
 pub mod graph;
 mod inbox;
@@ -35,6 +36,7 @@ pub use client::{FLOW_TAG, FLOW_VERSION_TAG, FlowClient};
 pub use diagram::{Diagram, DiagramEdge, DiagramNode, Shape, levels, mermaid};
 pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
+pub use flow_name::{FlowName, is_flow};
 pub use flows::{
     Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
     ReportedError, Triggered, answer_step, check_event, flow_key, report_step,

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use workflow_flows::{FLOW_TAG, FlowWorkflow};
+use workflow_flows::{FlowName, is_flow};
 use workflow_http::internal::{may_search, shown};
+use workflow_sdk::StoredError;
 use workflow_sdk::operate::{
     Action, Cursor, HistoryItem, ListHistory, ListRuns, Payload, Query, RunDetail, RunId, RunSummary, StoredPayload,
 };
-use workflow_sdk::{StoredError, Workflow};
 
 use crate::answers::{LeftOut, Outcome, time, word};
 use crate::caller::{Caller, run_id};
@@ -143,7 +143,7 @@ async fn settled(caller: &Caller, run: RunId, wait: Duration) -> Result<(RunDeta
 /// Converts a run for the answer. Values that the actor may not see were removed before.
 pub(crate) fn run_view(caller: &Caller, detail: RunDetail, waits: Vec<Awaiting>) -> RunView {
     let mut left_out = LeftOut::default();
-    let is_flow = detail.summary.lane.workflow == <FlowWorkflow as Workflow>::NAME;
+    let is_flow = is_flow(&detail.summary.lane.workflow);
     let input = input_of(detail.input, is_flow, &mut left_out);
     RunView {
         why: detail.why,
@@ -262,7 +262,7 @@ pub(crate) async fn list_runs(caller: Caller, list: List) -> Result<RunList, Fai
 fn run_item(caller: &Caller, run: RunSummary) -> RunItem {
     RunItem {
         run: run.id.to_string(),
-        flow: run.tags.get(FLOW_TAG).filter(|_| run.lane.workflow == <FlowWorkflow as Workflow>::NAME).cloned(),
+        flow: FlowName::of(&run.lane.workflow, &run.tags).map(|flow| flow.name.to_owned()),
         workflow: run.lane.workflow,
         status: word(&run.status),
         key: run.key,

@@ -1,42 +1,42 @@
-//! Where the boxes of a graph and the ways between them stand: in layers, from the top down.
+//! Where the boxes of a graph and the edges between them stand: in layers, from the top down.
 //!
-//! Pure. A way that leads back counts in the other direction, so that the layers have an order. A
-//! way that passes a layer takes a place in it, as a narrow box does.
+//! Pure. An edge that leads back counts in the other direction, so that the layers have an order.
+//! An edge that passes a layer takes a place in it, as a narrow box does.
 
 use std::collections::VecDeque;
 
 /// The height of a box.
 pub(crate) const HEIGHT: f64 = 46.0;
-/// Between two layers: room for the label of a way.
+/// Between two layers: room for the label of an edge.
 const DOWN: f64 = 46.0;
 /// Between two boxes of a layer.
 const BESIDE: f64 = 28.0;
-/// The width that a way takes in a layer that it passes.
+/// The width that an edge takes in a layer that it passes.
 const PASSING: f64 = 12.0;
 /// How often the boxes are moved towards their neighbors.
 const ROUNDS: usize = 12;
 
-/// The places of boxes and ways.
+/// The places of boxes and edges.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Layout {
     /// The left upper corner of each box.
     pub(crate) boxes: Vec<(f64, f64)>,
-    /// The points of each way, in its direction.
-    pub(crate) ways: Vec<Way>,
+    /// The edges, in the order in which they were given.
+    pub(crate) edges: Vec<DrawnEdge>,
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
 
-/// A way between two boxes.
+/// An edge between two boxes.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Way {
-    /// Where it begins, passes and ends.
+pub(crate) struct DrawnEdge {
+    /// Where it begins, passes and ends, in its direction.
     pub(crate) points: Vec<(f64, f64)>,
     /// `true` if it leads up, or to its own box.
     pub(crate) is_back: bool,
 }
 
-/// Places boxes of these widths, with ways between them by their indexes.
+/// Places boxes of these widths, with edges between them by their indexes.
 pub(crate) fn layout(widths: &[f64], edges: &[(usize, usize)]) -> Layout {
     let back = back_edges(widths.len(), edges);
     let down: Vec<(usize, usize)> = edges
@@ -102,7 +102,7 @@ fn layers(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     layers
 }
 
-/// The boxes, and the places of passing ways, in layers.
+/// The boxes, and the places of passing edges, in layers.
 struct Grid {
     widths: Vec<f64>,
     layer_of: Vec<usize>,
@@ -110,7 +110,7 @@ struct Grid {
     layers: Vec<Vec<usize>>,
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
-    /// The members of each way, from the top down.
+    /// The members of each edge, from the top down.
     chains: Vec<Vec<usize>>,
     centers: Vec<f64>,
 }
@@ -137,7 +137,7 @@ impl Grid {
         grid
     }
 
-    /// Adds a way with a place in each layer that it passes.
+    /// Adds an edge with a place in each layer that it passes.
     fn chain(&mut self, from: usize, to: usize) -> Vec<usize> {
         let mut chain = vec![from];
         for layer in self.layer_of[from] + 1..self.layer_of[to] {
@@ -157,8 +157,8 @@ impl Grid {
         chain
     }
 
-    /// Orders each layer by the mean place of the neighbors in the layer before, so that few ways
-    /// cross.
+    /// Orders each layer by the mean place of the neighbors in the layer before, so that few
+    /// edges cross.
     fn sort(&mut self) {
         for round in 0..ROUNDS {
             let is_down = round % 2 == 0;
@@ -227,22 +227,22 @@ impl Grid {
         let first = (0..self.widths.len()).map(left).fold(f64::INFINITY, f64::min).min(f64::MAX);
         let top = |node: usize| self.layer_of[node] as f64 * (HEIGHT + DOWN);
         let boxes: Vec<(f64, f64)> = (0..widths.len()).map(|node| (left(node) - first, top(node))).collect();
-        let way = |((from, to), (chain, is_back)): (&(usize, usize), (&Vec<usize>, &bool))| {
+        let drawn = |((from, to), (chain, is_back)): (&(usize, usize), (&Vec<usize>, &bool))| {
             let points = match from == to {
                 true => around(boxes[*from], widths[*from]),
                 false => self.points(chain, *is_back, first),
             };
-            Way { points, is_back: *is_back }
+            DrawnEdge { points, is_back: *is_back }
         };
-        let ways: Vec<Way> = edges.iter().zip(self.chains.iter().zip(back)).map(way).collect();
+        let edges: Vec<DrawnEdge> = edges.iter().zip(self.chains.iter().zip(back)).map(drawn).collect();
         let rights = boxes.iter().zip(widths).map(|(place, width)| place.0 + width);
-        let passed = ways.iter().flat_map(|way| way.points.iter().map(|point| point.0));
+        let passed = edges.iter().flat_map(|edge| edge.points.iter().map(|point| point.0));
         let width = rights.chain(passed).fold(0.0, f64::max);
         let height = boxes.iter().map(|place| place.1 + HEIGHT).fold(0.0, f64::max);
-        Layout { boxes, ways, width, height }
+        Layout { boxes, edges, width, height }
     }
 
-    /// Returns the points of a way in its direction. A way back stands beside the way down.
+    /// Returns the points of an edge in its direction. An edge back stands beside the edge down.
     fn points(&self, chain: &[usize], is_back: bool, first: f64) -> Vec<(f64, f64)> {
         let aside = |node: usize| if is_back { (self.widths[node] / 4.0).min(40.0) } else { 0.0 };
         let mut points = Vec::new();
@@ -263,7 +263,7 @@ impl Grid {
     }
 }
 
-/// Returns the points of a way that leads to its own box.
+/// Returns the points of an edge that leads to its own box.
 fn around((left, top): (f64, f64), width: f64) -> Vec<(f64, f64)> {
     let right = left + width;
     let out = right + BESIDE / 2.0;
@@ -307,7 +307,7 @@ mod tests {
     fn a_line_stands_below_itself() {
         let drawn = placed(3, &[(0, 1), (1, 2)]);
         assert_eq!(drawn.boxes, [(0.0, 0.0), (0.0, HEIGHT + DOWN), (0.0, 2.0 * (HEIGHT + DOWN))]);
-        assert_eq!(drawn.ways[0].points, [(50.0, HEIGHT), (50.0, HEIGHT + DOWN)]);
+        assert_eq!(drawn.edges[0].points, [(50.0, HEIGHT), (50.0, HEIGHT + DOWN)]);
         assert_eq!((drawn.width, drawn.height), (100.0, 3.0 * HEIGHT + 2.0 * DOWN));
     }
 
@@ -321,20 +321,20 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_leads_up_and_one_to_itself_goes_around() {
+    fn an_edge_back_leads_up_and_one_to_itself_goes_around() {
         let drawn = placed(2, &[(0, 1), (1, 0), (1, 1)]);
-        assert_eq!(drawn.ways.iter().map(|way| way.is_back).collect::<Vec<_>>(), [false, true, true]);
-        let [from, to] = drawn.ways[1].points[..] else { unreachable!() };
+        assert_eq!(drawn.edges.iter().map(|edge| edge.is_back).collect::<Vec<_>>(), [false, true, true]);
+        let [from, to] = drawn.edges[1].points[..] else { unreachable!() };
         assert!(from.1 > to.1 && from.0 > 50.0, "{from:?} {to:?}");
-        assert_eq!(drawn.ways[2].points.len(), 3);
+        assert_eq!(drawn.edges[2].points.len(), 3);
     }
 
     #[test]
-    fn a_way_that_passes_a_layer_crosses_no_box() {
+    fn an_edge_that_passes_a_layer_crosses_no_box() {
         let drawn = placed(3, &[(0, 1), (1, 2), (0, 2)]);
         let (left, top) = drawn.boxes[1];
-        for (x, _) in drawn.ways[2].points.iter().filter(|(_, y)| (top..=top + HEIGHT).contains(y)) {
-            assert!(*x < left || *x > left + 100.0, "{:?}", drawn.ways[2]);
+        for (x, _) in drawn.edges[2].points.iter().filter(|(_, y)| (top..=top + HEIGHT).contains(y)) {
+            assert!(*x < left || *x > left + 100.0, "{:?}", drawn.edges[2]);
         }
     }
 
@@ -350,7 +350,7 @@ mod tests {
                 })
                 .collect();
             let drawn = placed(nodes, &edges);
-            assert_eq!((drawn.boxes.len(), drawn.ways.len()), (nodes, edges.len()));
+            assert_eq!((drawn.boxes.len(), drawn.edges.len()), (nodes, edges.len()));
             for (index, one) in drawn.boxes.iter().enumerate() {
                 assert!(one.0 >= 0.0 && one.0.is_finite(), "{one:?}");
                 let beside = drawn.boxes[index + 1..].iter().filter(|other| other.1 == one.1);

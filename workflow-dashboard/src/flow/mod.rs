@@ -1,15 +1,19 @@
 //! The graph of a flow, with what a run has done of it.
 
 mod layout;
+mod names;
 mod state;
 mod view;
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use workflow_flows::graph::Flow;
-use workflow_flows::{FLOW_TAG, FLOW_VERSION_TAG, FlowStart, FlowWorkflow};
-use workflow_sdk::Workflow;
+use workflow_flows::{FlowName, FlowStart};
+use workflow_sdk::Lane;
 use workflow_sdk::operate::{HistoryItem, RunSummary};
 
+pub(crate) use names::{FlowCache, FlowNames};
 pub(crate) use view::View;
 
 /// The most steps that are drawn. A reader cannot follow the edges of a larger flow.
@@ -65,27 +69,39 @@ impl NotDrawn {
 
 /// Returns whether a run is one of a flow.
 pub(crate) fn is_flow(run: &RunSummary) -> bool {
-    run.lane.workflow == FlowWorkflow::NAME
+    workflow_flows::is_flow(&run.lane.workflow)
 }
 
 /// Returns the name of what a run runs: that of its flow, else that of its workflow.
 pub(crate) fn title(run: &RunSummary) -> &str {
-    flow_of(run).map_or(&run.lane.workflow, |(name, _)| name)
+    title_of(&run.lane, &run.tags)
+}
+
+/// Returns the name of what runs of this lane with these tags run.
+pub(crate) fn title_of<'n>(lane: &'n Lane, tags: &'n BTreeMap<String, String>) -> &'n str {
+    FlowName::of(&lane.workflow, tags).map_or(lane.workflow.as_str(), |flow| flow.name)
+}
+
+/// Draws the name of what runs of this lane with these tags run, with the mark of a flow.
+pub(crate) fn label_of(lane: &Lane, tags: &BTreeMap<String, String>) -> Markup {
+    let version = FlowName::of(&lane.workflow, tags).and_then(|flow| flow.version);
+    label(&lane.workflow, title_of(lane, tags), version)
 }
 
 /// Draws the mark of a run of a flow, with the version if the flow was deployed.
 pub(crate) fn mark(run: &RunSummary) -> Markup {
-    let version = version(run).map(|version| format!(" {version}"));
-    html! { @if is_flow(run) { span.tag { "flow" (version.unwrap_or_default()) } } }
+    html! { @if is_flow(run) { (flow_mark(version(run))) } }
+}
+
+fn label(workflow: &str, title: &str, version: Option<&str>) -> Markup {
+    html! { (title) @if workflow_flows::is_flow(workflow) { " " (flow_mark(version)) } }
+}
+
+fn flow_mark(version: Option<&str>) -> Markup {
+    html! { span.tag { "flow" @if let Some(version) = version { " " (version) } } }
 }
 
 /// Returns the version of what a run runs. `None`: its start brought the flow.
 pub(crate) fn version(run: &RunSummary) -> Option<&str> {
-    if is_flow(run) { flow_of(run)?.1 } else { Some(&run.lane.version) }
-}
-
-/// Returns the name of a run's flow, and the version if the flow was deployed.
-fn flow_of(run: &RunSummary) -> Option<(&str, Option<&str>)> {
-    let tag = |name: &str| run.tags.get(name).map(String::as_str);
-    tag(FLOW_TAG).filter(|_| is_flow(run)).map(|name| (name, tag(FLOW_VERSION_TAG)))
+    if is_flow(run) { FlowName::of(&run.lane.workflow, &run.tags)?.version } else { Some(&run.lane.version) }
 }

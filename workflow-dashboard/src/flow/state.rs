@@ -17,7 +17,7 @@ pub(crate) struct StepState<'r> {
     pub(crate) shown: Option<(&'r TimelineRow, Look)>,
     /// The rows of the step itself, without those of its decisions.
     pub(crate) rows: Vec<&'r TimelineRow>,
-    /// The ways that its decisions have taken, by the labels of the edges.
+    /// The labels of the edges that its decisions have taken.
     taken: BTreeSet<String>,
     has_failed: bool,
 }
@@ -38,7 +38,7 @@ impl StepState<'_> {
             "error" if !is_decided => self.has_failed,
             _ if self.taken.is_empty() => true,
             _ if is_decided => self.taken.contains(label),
-            // Beside ways that are decided, a way without a label is the one for all other answers.
+            // Beside edges that are decided, one without a label is for all other answers.
             "" if !decided.is_empty() => self.taken.iter().any(|taken| !decided.contains(&taken.as_str())),
             _ => true,
         }
@@ -68,7 +68,7 @@ pub(crate) fn states<'f, 'r>(
         if let Some((step, RecordPart::Decision)) = recorded.find(&item.step)
             && let Some(state) = states.get_mut(step)
         {
-            state.taken.extend(item.output.as_ref().and_then(|output| way(output.json.as_ref()?.as_str())));
+            state.taken.extend(item.output.as_ref().and_then(|output| label(output.json.as_ref()?.as_str())));
         }
     }
     flow.for_each_step(|step| complete(step, &mut states));
@@ -90,7 +90,7 @@ fn is_open(row: &TimelineRow) -> bool {
 }
 
 /// Returns the label of the edge that a decision takes.
-fn way(json: &str) -> Option<String> {
+fn label(json: &str) -> Option<String> {
     match serde_json::from_str(json).ok()? {
         serde_json::Value::Bool(true) => Some("then".to_owned()),
         serde_json::Value::Bool(false) => Some("else".to_owned()),
@@ -108,7 +108,7 @@ fn complete<'f, 'r>(step: &'f Step, states: &mut BTreeMap<&'f str, StepState<'r>
         && state.rows.is_empty()
         && step.when.is_some()
         && !state.taken.is_empty()
-        && state.taken.iter().all(|way| way == "else")
+        && state.taken.iter().all(|label| label == "else")
         && let Some((row, _)) = state.shown
     {
         state.shown = Some((row, SKIPPED));

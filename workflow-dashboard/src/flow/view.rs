@@ -1,20 +1,21 @@
 //! The drawing of a flow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use workflow_flows::graph::Kind;
 use workflow_flows::{Diagram, DiagramEdge, DiagramNode, Shape};
 use workflow_sdk::operate::{Timeline, TimelineRow};
 
 use super::RunFlow;
-use super::layout::{HEIGHT, Layout, Way, layout};
+use super::layout::{DrawnEdge, HEIGHT, Layout, layout};
 use super::state::{StepState, states};
 use crate::clock;
 use crate::icons::Icon;
 
 /// The room around the drawing, for lines at its border.
 const BORDER: f64 = 10.0;
-/// The longest texts of a box and of a way, in characters.
+/// The longest texts of a box and of an edge, in characters.
 const LONGEST_NAME: usize = 28;
 const LONGEST_TEXT: usize = 34;
 const LONGEST_LABEL: usize = 22;
@@ -23,6 +24,8 @@ const LONGEST_LABEL: usize = 22;
 pub(crate) struct View<'v> {
     diagram: Diagram,
     states: BTreeMap<&'v str, StepState<'v>>,
+    /// The steps that do nothing, by their ids.
+    idle: BTreeSet<&'v str>,
     has_begun: bool,
 }
 
@@ -38,7 +41,13 @@ struct Line {
 impl<'v> View<'v> {
     pub(crate) fn new(run: &'v RunFlow, timeline: &'v Timeline) -> Self {
         let states = states(&run.flow, &timeline.rows, &run.history);
-        Self { diagram: Diagram::of(&run.flow), states, has_begun: !timeline.rows.is_empty() }
+        let mut idle = BTreeSet::new();
+        run.flow.for_each_step(|step| {
+            if matches!(step.kind, Kind::Nothing) {
+                idle.insert(step.id.as_str());
+            }
+        });
+        Self { diagram: Diagram::of(&run.flow), states, idle, has_begun: !timeline.rows.is_empty() }
     }
 
     /// Returns how many steps there are, and how many the run has come to.
@@ -53,19 +62,19 @@ impl<'v> View<'v> {
         let (nodes, lines) = (&self.diagram.nodes, self.lines());
         let widths: Vec<f64> = nodes.iter().map(|node| self.width(node)).collect();
         let pairs: Vec<(usize, usize)> = lines.iter().map(|line| (line.from, line.to)).collect();
-        let Layout { boxes, ways, width, height } = layout(&widths, &pairs);
+        let Layout { boxes, edges, width, height } = layout(&widths, &pairs);
         let (width, height) = (width + 2.0 * BORDER, height + 2.0 * BORDER);
         let area = format!("{} {} {width:.0} {height:.0}", -BORDER, -BORDER);
         html! {
             svg.flow data-key="graph" role="group" aria-label="Graph of the flow" width=(format!("{width:.0}"))
                 height=(format!("{height:.0}")) viewBox=(area) {
-                g aria-hidden="true" { @for (line, way) in lines.iter().zip(&ways) { (arrow(line, way)) } }
+                g aria-hidden="true" { @for (line, edge) in lines.iter().zip(&edges) { (arrow(line, edge)) } }
                 @for ((node, place), width) in nodes.iter().zip(boxes).zip(widths) {
                     g transform=(format!("translate({:.1} {:.1})", place.0, place.1)) {
                         (self.node(node, width, link, selected))
                     }
                 }
-                g aria-hidden="true" { @for (line, way) in lines.iter().zip(&ways) { (label(line, way)) } }
+                g aria-hidden="true" { @for (line, edge) in lines.iter().zip(&edges) { (label(line, edge)) } }
             }
         }
     }
@@ -88,10 +97,11 @@ impl<'v> View<'v> {
     fn is_reached(&self, index: usize) -> bool {
         let node = &self.diagram.nodes[index];
         let behind = || self.diagram.edges.iter().filter(move |edge| edge.from == index && edge.to != index);
-        match (&node.step, node.text.as_str()) {
-            (None, _) if index == 0 => self.has_begun,
-            (None, _) | (Some(_), "-") => behind().any(|edge| self.state(&self.diagram.nodes[edge.to]).is_some()),
-            _ => self.state(node).is_some(),
+        let came_behind = || behind().any(|edge| self.state(&self.diagram.nodes[edge.to]).is_some());
+        match node.step.as_deref() {
+            None if index == 0 => self.has_begun,
+            None => came_behind(),
+            Some(step) => self.state(node).is_some() || self.idle.contains(step) && came_behind(),
         }
     }
 
@@ -214,18 +224,18 @@ fn half(width: f64) -> String {
     format!("{:.1}", width / 2.0)
 }
 
-fn arrow(line: &Line, way: &Way) -> Markup {
-    let class = match (line.is_taken, way.is_back) {
-        (true, _) => "way taken",
-        (false, true) => "way back",
-        (false, false) => "way",
+fn arrow(line: &Line, edge: &DrawnEdge) -> Markup {
+    let class = match (line.is_taken, edge.is_back) {
+        (true, _) => "edge taken",
+        (false, true) => "edge back",
+        (false, false) => "edge",
     };
-    html! { g class=(class) { path d=(curve(&way.points)) {} path.head d=(head(&way.points)) {} } }
+    html! { g class=(class) { path d=(curve(&edge.points)) {} path.head d=(head(&edge.points)) {} } }
 }
 
-/// Draws the label of a way beside its first part, near the end of that.
-fn label(line: &Line, way: &Way) -> Markup {
-    let [(from, top), (to, bottom), ..] = way.points[..] else { return html! {} };
+/// Draws the label of an edge beside its first part, near the end of that.
+fn label(line: &Line, edge: &DrawnEdge) -> Markup {
+    let [(from, top), (to, bottom), ..] = edge.points[..] else { return html! {} };
     let (x, y) = (from + (to - from) * 0.8, top + (bottom - top) * 0.64 + 4.0);
     html! {
         @if !line.label.is_empty() {
@@ -237,7 +247,7 @@ fn label(line: &Line, way: &Way) -> Markup {
     }
 }
 
-/// Returns the path of a way: curves between layers, and lines through those that it passes.
+/// Returns the path of an edge: curves between layers, and lines through those that it passes.
 fn curve(points: &[(f64, f64)]) -> String {
     let [(x, y), rest @ ..] = points else { return String::new() };
     let mut path = format!("M{x:.1} {y:.1}");
@@ -257,7 +267,7 @@ fn curve(points: &[(f64, f64)]) -> String {
     path
 }
 
-/// Returns the path of the tip at the end of a way.
+/// Returns the path of the tip at the end of an edge.
 fn head(points: &[(f64, f64)]) -> String {
     let [.., before, (x, y)] = points else { return String::new() };
     match points.len() {
@@ -275,4 +285,32 @@ fn shortened(text: &str, longest: usize) -> String {
         return line.to_owned();
     }
     line.chars().take(longest - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const FLOW: &str = r#"{"language":1,"name":"f","input":true,"timeout":60000,"on_timeout":"fail","body":{"do":[
+        {"id":"named","kind":{"tool":{"tool":"-"}}},{"id":"first","kind":{"tool":{"tool":"echo"}}},
+        {"id":"join","kind":"nothing"},{"id":"last","kind":{"tool":{"tool":"echo"}}}]}}"#;
+    const TIMELINE: &str = r#"{"run":"01a2179e-6563-77f9-814a-e7a8f1ed3d63","status":"running","from":1,"to":9,"spans":[],
+        "rows":[{"step":"first","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":1,"to":2}]},
+            {"step":"last","kind":"step","bars":[{"state":"running","attempt":1,"from":2}]}],
+        "marks":[],"left_out":0,"complete":true}"#;
+
+    #[test]
+    fn a_step_that_does_nothing_is_reached_with_the_step_behind_it() {
+        let run = RunFlow { flow: serde_json::from_str(FLOW).unwrap(), history: Vec::new() };
+        let timeline: Timeline = serde_json::from_str(TIMELINE).unwrap();
+        let view = View::new(&run, &timeline);
+        let reached: Vec<&str> = (0..view.diagram.nodes.len())
+            .filter(|index| view.is_reached(*index))
+            .map(|index| view.diagram.nodes[index].step.as_deref().unwrap_or("the start"))
+            .collect();
+        // The tool of `named` has the name that stands for a step without one.
+        assert_eq!(reached, ["the start", "first", "join", "last"]);
+    }
 }

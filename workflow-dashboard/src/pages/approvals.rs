@@ -6,6 +6,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use workflow_sdk::operate::{ApprovalPage, ListApprovals};
 
+use crate::flow::FlowNames;
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
 use crate::visit::Visit;
@@ -19,10 +20,13 @@ pub(crate) async fn show(
     Extension(visit): Extension<Visit>,
 ) -> Result<Response, Problem> {
     let page = shared.operate.approvals(ListApprovals::new()).await?;
-    Ok(shared.page(&visit, Page::new(Section::Approvals, draw(&visit, &page), "workflow approvals list")).await)
+    let runs = page.items.iter().map(|approval| (approval.run_id, approval.lane.workflow.as_str()));
+    let flows = shared.flows.names(&*shared.operate, &runs.collect::<Vec<_>>()).await;
+    let body = draw(&visit, &page, &flows);
+    Ok(shared.page(&visit, Page::new(Section::Approvals, body, "workflow approvals list")).await)
 }
 
-pub(super) fn draw(visit: &Visit, page: &ApprovalPage) -> Markup {
+pub(super) fn draw(visit: &Visit, page: &ApprovalPage, flows: &FlowNames) -> Markup {
     if page.items.is_empty() {
         return html! { div.page {
             (empty(
@@ -46,13 +50,14 @@ pub(super) fn draw(visit: &Visit, page: &ApprovalPage) -> Markup {
             }
             tbody { @for approval in &page.items {
                 @let link = visit.link(&format!("/runs/{}", approval.run_id));
+                @let (run, workflow) = (approval.run_id, approval.lane.workflow.as_str());
                 tr data-row=(format!("{}-{}", approval.run_id, approval.key)) {
                     td.cut-off { a href=(link) { strong { (approval.key) } } }
                     td.cut-off {
                         a.quiet href=(link) {
-                            (approval.lane.workflow)
+                            (flows.label(run, workflow))
                             " "
-                            span.mono.faint { (status::short_id(approval.run_id)) }
+                            span.mono.faint { (status::short_id(run)) }
                         }
                     }
                     td.opt.dim { (approval.to.as_deref().unwrap_or("—")) }

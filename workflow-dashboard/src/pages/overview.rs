@@ -16,6 +16,7 @@ use workflow_sdk::operate::{
 
 use crate::address::Parameters;
 use crate::chart::{self, Range};
+use crate::flow::FlowNames;
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
 use crate::status::{self, count};
@@ -53,13 +54,16 @@ pub(crate) async fn show(
     let mut schedules = schedules?.items;
     schedules.retain(|schedule| !schedule.next.is_empty());
     schedules.sort_by_key(|schedule| schedule.next.first().copied());
+    let numbers = numbers?;
+    let flows = super::failures::flows_of(&shared, &numbers.failures).await;
     let content = Content {
         counts: counts?,
         queues: queues?,
         workers: workers?,
         workflows: workflows?,
         schedules,
-        numbers: numbers?,
+        numbers,
+        flows,
     };
     Ok(shared.page(&visit, Page::new(Section::Overview, draw(&visit, &content), "workflow counts")).await)
 }
@@ -108,6 +112,7 @@ pub(super) struct Content {
     pub(super) workflows: Vec<WorkflowView>,
     pub(super) schedules: Vec<ScheduleView>,
     pub(super) numbers: Arc<Numbers>,
+    pub(super) flows: FlowNames,
 }
 
 pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
@@ -129,7 +134,7 @@ pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
                     (worker_card(visit, workers))
                 }
                 div.stack {
-                    (failure_card(visit, numbers))
+                    (failure_card(visit, numbers, &content.flows))
                     (schedule_card(visit, &content.schedules))
                 }
             }
@@ -335,7 +340,7 @@ fn worker_card(visit: &Visit, workers: &[WorkerView]) -> Markup {
     )
 }
 
-fn failure_card(visit: &Visit, numbers: &Numbers) -> Markup {
+fn failure_card(visit: &Visit, numbers: &Numbers, flows: &FlowNames) -> Markup {
     let all = visit.link(&format!("/failures?range={}", numbers.range.word()));
     let all = html! { a.quiet href=(all) { (numbers.range.name()) } };
     card(
@@ -344,7 +349,7 @@ fn failure_card(visit: &Visit, numbers: &Numbers) -> Markup {
         all,
         html! {
             @if numbers.failures.is_empty() { p.faint.pad { "No run failed." } }
-            @for failure in &numbers.failures { (super::failures::line(visit, failure)) }
+            @for failure in &numbers.failures { (super::failures::line(visit, failure, flows)) }
         },
     )
 }

@@ -9,6 +9,7 @@ use workflow_sdk::operate::{ListSchedules, Role, SchedulePage, ScheduleView};
 
 use crate::address::{Parameters, Place};
 use crate::facets::{self, word};
+use crate::flow;
 use crate::forms::Offer;
 use crate::frame::{Page, Section, empty, next_page};
 use crate::problem::Problem;
@@ -70,7 +71,10 @@ fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
                 @if state.paused.is_some() { " " span.tag.warn { "paused" } }
                 @if schedule.drifted_from.is_some() { " " span.tag.warn { "changed by hand" } }
             }
-            td.opt.dim { (schedule.declaration.lane.workflow) }
+            td.opt.dim {
+                @let declaration = &schedule.declaration;
+                (flow::label_of(&declaration.lane, &declaration.tags))
+            }
             td.dim.cut-off title=(timing::expressions(&schedule.declaration.timing)) {
                 (timing::words(&schedule.declaration.timing))
             }
@@ -101,6 +105,7 @@ fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
 
 fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
     let name = &schedule.name;
+    let started = flow::title_of(&schedule.declaration.lane, &schedule.declaration.tags);
     let pause = match schedule.state.paused {
         Some(_) => Offer::new(
             "resume_schedule",
@@ -120,7 +125,7 @@ fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
         "trigger_schedule",
         "Run now",
         Role::Operator,
-        format!("One run of {} starts now, beside the schedule.", schedule.declaration.lane.workflow),
+        format!("One run of {started} starts now, beside the schedule."),
     );
     let revert = Offer::new("revert_schedule", "Revert", Role::Admin, "The times and policies of the code hold again.");
     let delete =
