@@ -29,7 +29,8 @@ use crate::{Shared, clock};
 
 use super::run_family::{self, Relatives};
 use super::run_graph::{self, Graph};
-use super::{run_actions, run_history, run_payload, run_signals};
+use super::run_signals::{self, Messages};
+use super::{run_actions, run_history, run_payload};
 
 /// The most steps of a timeline that stand in one page.
 const WINDOW: u32 = 300;
@@ -87,7 +88,7 @@ pub(crate) async fn show(
             let flow = run_graph::read(operate, &visit, &detail).await?;
             Tab::Graph(Box::new(Graph { flow, step: step_of(operate, &timeline, which.step.as_deref()).await }))
         }
-        Some("signals") => Tab::Signals(operate.history(ListHistory::new(id).limit(PANEL_HISTORY)).await?),
+        Some("signals") => Tab::Signals(Box::new(Messages::read(operate, id).await?)),
         Some("family") => Tab::Family(Box::new(Relatives::read(operate, &detail.summary).await?)),
         _ => {
             let (children, step) =
@@ -155,8 +156,7 @@ pub(super) enum Tab<'a> {
     /// The graph of a flow.
     Graph(Box<Graph<'a>>),
     History(HistoryPage),
-    /// The rows among which the messages are.
-    Signals(HistoryPage),
+    Signals(Box<Messages>),
     Family(Box<Relatives>),
     Data,
 }
@@ -170,7 +170,7 @@ pub(super) fn draw(visit: &Visit, header: &Header<'_>, tab: &Tab<'_>) -> Markup 
                 (timeline_tab(visit, header, children, step.as_ref(), (*shown, *window)))
             },
             Tab::Graph(graph) => (run_graph::draw(visit, header, graph)),
-            Tab::Signals(page) => (run_signals::draw(visit, &header.detail.summary, page)),
+            Tab::Signals(messages) => (run_signals::draw(visit, &header.detail.summary, messages)),
             Tab::Family(relatives) => (run_family::draw(visit, &header.detail.summary, relatives)),
             Tab::History(page) => (run_history::draw(visit, header.detail.summary.id, page)),
             Tab::Data => (run_payload::draw(visit, header.detail)),

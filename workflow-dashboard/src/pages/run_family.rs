@@ -47,8 +47,7 @@ impl Relatives {
 
     /// Returns the order that made a copy, if one did.
     fn order_of(&self, copy: RunId) -> Option<&AuditEntry> {
-        let outcome = format!("started {copy}");
-        self.orders.iter().find(|order| order.outcome == outcome)
+        self.orders.iter().find(|order| order.started() == Some(copy))
     }
 }
 

@@ -11,6 +11,7 @@ mod hostile;
 mod large;
 mod numbers;
 mod requests;
+mod signals;
 mod story;
 
 use workflow_sdk::prelude::*;

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use workflow_engine::model::{AuditId, AuditRow, NewAudit, Timestamp};
+use workflow_engine::model::{AuditId, AuditRow, NewAudit, RunId, Timestamp};
 use workflow_engine::store::{AuditList, ListedAudits, SCAN_BUDGET};
 
 use crate::Client;
@@ -144,6 +144,34 @@ pub struct AuditEntry {
     /// The outcome of the order: `canceled`, `requested`, `paused`, `resumed`, `accepted`,
     /// `deleted`, `applied`, `started RUN` or `delivered to NUMBER`.
     pub outcome: String,
+}
+
+impl AuditEntry {
+    /// Returns the run that the order started, such as the new run of a fork. `None` if it started
+    /// none.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_sdk::operate::{Action, ForkRun, ListAudit, Order, OrderOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &7.into()).await?.id();
+    /// let fork = Order::new(Action::ForkRun(Box::new(ForkRun::new(run))));
+    /// let done = client.operate().perform(fork).await?;
+    /// let OrderOutcome::Started { run: copy } = done.outcome else {
+    ///     return Err("no copy".into());
+    /// };
+    /// let audit = client.operate().audit(ListAudit::new().verb("run.fork")).await?;
+    /// assert_eq!(audit.items[0].started(), Some(copy));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn started(&self) -> Option<RunId> {
+        self.outcome.strip_prefix("started ")?.parse().ok()
+    }
 }
 
 impl From<AuditRow> for AuditEntry {
