@@ -50,7 +50,7 @@ impl Fields {
     fn priority(&self) -> Result<Priority, Problem> {
         let name = self.required("priority")?;
         let known = Priority::ALL.into_iter().find(|priority| forms::word_of(*priority) == name);
-        known.ok_or_else(|| Problem::bad_input(format!("No priority is called {name}."), "Use the form of the run."))
+        known.ok_or_else(|| Problem::bad_input(format!("No priority is called {name}."), "Choose one of the form."))
     }
 
     /// Reads JSON. An absent value is `null`.
@@ -114,6 +114,8 @@ impl Fields {
             "terminate_run" => BulkAction::TerminateRun,
             "pause_run" => BulkAction::PauseRun,
             "resume_run" => BulkAction::ResumeRun,
+            "set_priority" => BulkAction::SetPriority { priority: self.priority()? },
+            "move_to" => BulkAction::MoveTo { queue: self.required("queue")? },
             "retry_run" => BulkAction::RetryRun { deadline_ms: None },
             "fork_run" => BulkAction::ForkRun { from: None, version: self.text("version"), queue: None },
             "delete_run" => BulkAction::DeleteRun,
@@ -212,6 +214,18 @@ mod tests {
     }
 
     #[test]
+    fn many_runs_get_a_priority_or_another_queue() {
+        for priority in Priority::ALL {
+            let name = forms::word_of(priority);
+            let form = fields(&[("action", "start_bulk"), ("q", ""), ("apply", "set_priority"), ("priority", name)]);
+            let Action::StartBulk(start) = form.action().unwrap() else { panic!("another action") };
+            assert_eq!(start.apply, BulkAction::SetPriority { priority });
+        }
+        let form = fields(&[("apply", "move_to"), ("queue", " night imports ")]);
+        assert_eq!(form.apply().unwrap(), BulkAction::MoveTo { queue: "night imports".to_owned() });
+    }
+
+    #[test]
     fn forms_that_are_incomplete_are_refused() {
         for form in [
             &[][..],
@@ -225,6 +239,10 @@ mod tests {
             &[("action", "start_bulk"), ("apply", "cancel_run")],
             &[("action", "start_bulk"), ("apply", "explode"), ("q", "")],
             &[("action", "start_bulk"), ("apply", "cancel_run"), ("q", "status:faild")],
+            &[("action", "start_bulk"), ("apply", "set_priority"), ("q", "is:open")],
+            &[("action", "start_bulk"), ("apply", "set_priority"), ("priority", "huge"), ("q", "is:open")],
+            &[("action", "start_bulk"), ("apply", "move_to"), ("q", "is:open")],
+            &[("action", "start_bulk"), ("apply", "move_to"), ("queue", "  "), ("q", "is:open")],
             &[("action", "stop_bulk"), ("bulk", "x")],
         ] {
             let status = fields(form).action().unwrap_err().status;

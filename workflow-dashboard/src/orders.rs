@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::extract::rejection::FormRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use workflow_sdk::operate::{Action, Order, OrderOutcome};
+use workflow_http::internal::perform_as;
+use workflow_sdk::operate::{Action, OperateErrorCode, Order, OrderOutcome};
 
 use crate::action::Fields;
 use crate::problem::Problem;
@@ -27,7 +28,8 @@ pub(crate) async fn perform(
     if fields.text("action").as_deref() == Some("each_run") {
         return each(&shared, &visit, &fields).await;
     }
-    let done = shared.operate.perform(order(&visit, &fields, fields.action()?)?).await?;
+    let order = order(&visit, &fields, fields.action()?)?;
+    let done = perform_as(&*shared.operate, &visit.actor, order).await?;
     let place = match done.outcome {
         OrderOutcome::BulkStarted { bulk } | OrderOutcome::BulkExisted { bulk } => format!("/bulk/{bulk}"),
         OrderOutcome::Started { run } | OrderOutcome::Existed { run } => format!("/runs/{run}"),
@@ -49,7 +51,7 @@ fn order(visit: &Visit, fields: &Fields, action: Action) -> Result<Order, Proble
     if let Action::StartBulk(bulk) = &action {
         visit.check_search(&bulk.query)?;
     }
-    let order = Order::new(action).actor(visit.actor.name.clone());
+    let order = Order::new(action);
     Ok(fields.text("reason").into_iter().fold(order, Order::reason))
 }
 
@@ -60,9 +62,12 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     let orders = orders.collect::<Result<Vec<Order>, Problem>>()?;
     let all = orders.len();
     let mut refusals = Vec::new();
-    for (run, order) in runs.iter().zip(orders) {
-        if let Err(error) = shared.operate.perform(order).await {
-            refusals.push(format!("{run}: {}", error.message));
+    for (number, (run, order)) in runs.iter().zip(orders).enumerate() {
+        match perform_as(&*shared.operate, &visit.actor, order).await {
+            Ok(_) => {}
+            // All orders have the same values, so every run refuses what the first one refuses.
+            Err(error) if number == 0 && error.code == OperateErrorCode::BadInput => return Err(error.into()),
+            Err(error) => refusals.push(format!("{run}: {}", error.message)),
         }
     }
     let verb = apply.verb();

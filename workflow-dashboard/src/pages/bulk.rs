@@ -48,7 +48,7 @@ pub(super) fn draw(visit: &Visit, page: &BulkPage) -> Markup {
     if page.items.is_empty() {
         let text = "Choose runs on the page of runs, or all that a search finds, and what to do with them. A worker \
                     does it in the background, and this page shows how far it has come.";
-        let command = "workflow bulk retry 'status:failed workflow:checkout' --reason '…'";
+        let command = "workflow runs retry --where 'status:failed workflow:checkout' --reason '…'";
         return html! { div.page { (empty("No bulk operation was ordered yet", text, Some(command))) } };
     }
     html! {

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use futures::future::join_all;
 use maud::{Markup, html};
+use workflow_sdk::Priority;
 use workflow_sdk::operate::{BulkPreview, Query, Role, RunSummary};
 
 use crate::action::chosen;
@@ -23,11 +24,23 @@ use super::runs::now_line;
 
 /// The actions that a page offers for many runs: the name of each, its word, the sentence, and the
 /// role.
-pub(super) const ACTIONS: [(&str, &str, &str, Role); 7] = [
+pub(super) const ACTIONS: [(&str, &str, &str, Role); 9] = [
     ("retry_run", "Retry", "goes on where it failed, and tries the failed step again", Role::Operator),
     ("cancel_run", "Cancel", "is told to end, and undoes what it has compensations for", Role::Operator),
     ("pause_run", "Pause", "waits, once its running steps have ended, until it is resumed", Role::Operator),
     ("resume_run", "Resume", "goes on as soon as it is due", Role::Operator),
+    (
+        "set_priority",
+        "Set priority",
+        "waits with this priority for its first claim, unless it has begun",
+        Role::Operator,
+    ),
+    (
+        "move_to",
+        "Move to a queue",
+        "waits in this queue from then on; it refuses while a worker holds it",
+        Role::Operator,
+    ),
     ("fork_run", "Run again", "stays as it is, and a new run begins with its input", Role::Operator),
     ("terminate_run", "Terminate", "ends as canceled at once; compensations do not run", Role::Operator),
     ("delete_run", "Delete", "is removed with its history, if it has ended", Role::Admin),
@@ -54,14 +67,7 @@ pub(crate) async fn show(
         let runs = reads.into_iter().map(|run| run.map(|run| run.summary)).collect::<Result<_, _>>()?;
         Which::Chosen { query, runs }
     };
-    let command = match &which {
-        Which::All { query, .. } => format!("workflow bulk {} {}", verb(action), quoted(query)),
-        Which::Chosen { runs, .. } => {
-            let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
-            format!("workflow runs {} {}", verb(action), ids.join(" "))
-        }
-    };
-    let mut page = Page::new(Section::Runs, draw(&visit, &which, action), command);
+    let mut page = Page::new(Section::Runs, draw(&visit, &which, action), command(&which, action));
     page.title = "Change many runs".to_owned();
     page.top = Some(html! {
         nav.crumb aria-label="Place" { a href=(visit.link("/runs")) { "Runs" } (Icon::CHEVRON.draw()) }
@@ -71,8 +77,26 @@ pub(crate) async fn show(
     Ok(shared.page(&visit, page).await)
 }
 
-fn verb(action: Option<&str>) -> String {
-    action.map_or_else(|| "retry".to_owned(), |action| action.trim_end_matches("_run").to_owned())
+/// Returns the command that does the action. Without one, the command of the first action.
+pub(super) fn command(which: &Which, action: Option<&str>) -> String {
+    let action = action.unwrap_or(ACTIONS[0].0);
+    let verb = match action {
+        "set_priority" => "set-priority PRIORITY",
+        "move_to" => "move-to QUEUE",
+        _ => action.trim_end_matches("_run"),
+    };
+    match which {
+        // A fork is the copy of one run, so its command takes one run.
+        Which::All { query, .. } if action == "fork_run" => {
+            format!("workflow runs list --all -o ids {} | xargs -n 1 workflow runs fork", quoted(query))
+        }
+        Which::All { query, .. } => format!("workflow runs {verb} --where {}", quoted(query)),
+        Which::Chosen { runs, .. } => {
+            let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
+            let separator = if action == "fork_run" { "\nworkflow runs fork " } else { " " };
+            format!("workflow runs {verb} {}", ids.join(separator))
+        }
+    }
 }
 
 /// The runs that a page is about.
@@ -176,10 +200,13 @@ fn offer(which: &Which, (name, label, sentence): (&'static str, &'static str, &s
         }
     };
     let offer = offer.with_reason();
-    let offer = if name == "fork_run" {
-        offer.fields(forms::line("Version, if it should be another one", "version", "", "as each has it"))
-    } else {
-        offer
+    let offer = match name {
+        "fork_run" => {
+            offer.fields(forms::line("Version, if it should be another one", "version", "", "as each has it"))
+        }
+        "set_priority" => offer.fields(forms::priorities(Priority::default())),
+        "move_to" => offer.verb("Move the runs").fields(forms::required("Queue", "queue", "", "imports")),
+        _ => offer,
     };
     if is_dangerous { offer.dangerous() } else { offer }
 }

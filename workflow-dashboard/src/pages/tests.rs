@@ -8,10 +8,12 @@ use workflow_sdk::operate::{
     ApprovalPage, Counts, FailurePage, Query, QueueView, RunDetail, RunPage, Timeline, WorkerView,
 };
 
+use super::bulk_preview::Which;
 use super::run::{Header, Tab};
 use super::runs::Content;
-use super::{approvals, overview, queues, run, runs, workers, workflow};
+use super::{approvals, bulk_preview, overview, queues, run, runs, workers, workflow};
 use crate::chart::Range;
+use crate::flow::FlowNames;
 use crate::timeline::Shown;
 use crate::visit::Visit;
 
@@ -85,7 +87,47 @@ fn an_approval_with_both_answers() {
         r#"{{"items":[{{"run_id":"{RUN}","lane":{{"queue":"default","workflow":"refund","version":"1"}},
         "key":"refund over 500 EUR","to":"finance","since":1795692600000000,"until":null}}],"complete":true}}"#
     ));
-    insta::assert_snapshot!(lines(approvals::draw(&Visit::of_test(NOW, "/approvals"), &page)));
+    let visit = Visit::of_test(NOW, "/approvals");
+    insta::assert_snapshot!(lines(approvals::draw(&visit, &page, &FlowNames::default())));
+}
+
+fn chosen() -> Which {
+    let pending = summary("pending", r#"{"state":"due","since":1795692600000000}"#, r#","priority":"normal""#);
+    Which::Chosen { query: "is:open".parse().unwrap(), runs: vec![of(&pending)] }
+}
+
+fn all(query: &str) -> Which {
+    let preview = of(r#"{"runs":{"runs":3,"at_least":false},"examples":[]}"#);
+    Which::All { query: query.parse().unwrap(), preview }
+}
+
+#[test]
+fn many_runs_with_what_can_be_done_with_them() {
+    let visit = Visit::of_test(NOW, "/bulk/new");
+    insta::assert_snapshot!(lines(bulk_preview::draw(&visit, &chosen(), Some("move_to"))));
+}
+
+#[test]
+fn the_command_of_a_change_of_many_runs_is_one_of_the_command_line() {
+    let query = "workflow:check* is:open";
+    for (action, to_all, to_chosen) in [
+        (None, "runs retry --where 'workflow:check* is:open'", "runs retry "),
+        (Some("cancel_run"), "runs cancel --where 'workflow:check* is:open'", "runs cancel "),
+        (
+            Some("set_priority"),
+            "runs set-priority PRIORITY --where 'workflow:check* is:open'",
+            "runs set-priority PRIORITY ",
+        ),
+        (Some("move_to"), "runs move-to QUEUE --where 'workflow:check* is:open'", "runs move-to QUEUE "),
+        (
+            Some("fork_run"),
+            "runs list --all -o ids 'workflow:check* is:open' | xargs -n 1 workflow runs fork",
+            "runs fork ",
+        ),
+    ] {
+        assert_eq!(bulk_preview::command(&all(query), action), format!("workflow {to_all}"));
+        assert_eq!(bulk_preview::command(&chosen(), action), format!("workflow {to_chosen}{RUN}"));
+    }
 }
 
 const ZERO: &str = r#"{"runs":0,"at_least":false}"#;
@@ -143,7 +185,8 @@ fn failures() -> FailurePage {
 #[test]
 fn failures_with_their_numbers() {
     let visit = Visit::of_test(NOW, "/failures");
-    insta::assert_snapshot!(lines(super::failures::draw(&visit, &super::failures::Which::default(), &failures())));
+    let which = super::failures::Which::default();
+    insta::assert_snapshot!(lines(super::failures::draw(&visit, &which, &failures(), &FlowNames::default())));
 }
 
 #[test]
@@ -157,6 +200,7 @@ fn a_workflow_with_its_numbers() {
         all: of(&stats("")),
         lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
         failures: failures().items,
+        flows: FlowNames::default(),
     };
     insta::assert_snapshot!(lines(workflow::draw(&Visit::of_test(NOW, "/workflows/checkout"), &content)));
 }
@@ -176,6 +220,7 @@ fn the_overview() {
             lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
             failures: failures().items,
         }),
+        flows: FlowNames::default(),
     };
     insta::assert_snapshot!(lines(overview::draw(&Visit::of_test(NOW, "/"), &content)));
 }

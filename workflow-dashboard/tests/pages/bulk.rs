@@ -1,8 +1,8 @@
 //! Changes of many runs, without a script.
 
 use workflow_dashboard::{Access, Actor};
-use workflow_sdk::RunStatus;
 use workflow_sdk::operate::ListBulks;
+use workflow_sdk::{Priority, RunStatus};
 use workflow_tests::{Database, Live, LocalWorker, until};
 
 use crate::browser::{Browser, beside};
@@ -43,7 +43,8 @@ async fn many_runs_are_changed(database: Database) {
 
         // All that a search finds.
         let all = browser.get("/bulk/new?q=workflow:greets+is:open&all=1&action=cancel_run");
-        all.is_page(200).shows("All that match").shows("many-4").shows("start_bulk").shows("workflow bulk cancel");
+        all.is_page(200).shows("All that match").shows("many-4").shows("start_bulk");
+        all.shows("workflow runs cancel --where 'workflow:greets is:open'");
         let query = "workflow:greets is:open";
         let order = [("action", "start_bulk"), ("apply", "cancel_run"), ("q", query), ("reason", "a wrong <b>")];
         let done = browser.submit(&order);
@@ -101,6 +102,84 @@ async fn many_runs_are_changed_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_runs_are_changed_on_postgres() {
     many_runs_are_changed(Database::Postgres).await;
+}
+
+async fn many_runs_change_their_place(database: Database) {
+    let live = Live::new(database).await;
+    let mut runs = Vec::new();
+    for number in 0..3 {
+        runs.push(live.client.start(greets, number).key(format!("place-{number}")).await.unwrap().id());
+    }
+    let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    let mut browser = Browser::start(&live, Access::local()).await;
+    let (place, browser) = beside(move || {
+        browser.visit();
+        let both = [ids[0].as_str(), &ids[1]].join(" ");
+        // The page has the fields of both actions, and says what will happen.
+        let page = browser.get(&format!("/bulk/new?q=&run={}&run={}&action=set_priority", ids[0], ids[1]));
+        page.is_page(200).shows("2 runs: each waits with this priority for its first claim");
+        page.shows("<select name=\"priority\">").shows("name=\"queue\"");
+        page.shows(&format!("workflow runs set-priority PRIORITY {both}"));
+
+        // A value that is refused changes no run.
+        let chosen = |fields: &[(&str, &str)]| {
+            let order = [("action", "each_run"), ("runs", both.as_str()), ("reason", "first")];
+            let all = [&order[..], fields].concat();
+            browser.submit(&all)
+        };
+        let matching = |fields: &[(&str, &str)]| {
+            let order = [("action", "start_bulk"), ("q", "workflow:greets"), ("reason", "a new machine")];
+            let all = [&order[..], fields].concat();
+            browser.submit(&all)
+        };
+        let long = "q".repeat(300);
+        for (fields, says) in [
+            (&[("apply", "set_priority")][..], "The field priority is empty"),
+            (&[("apply", "set_priority"), ("priority", "soon")][..], "No priority is called soon"),
+            (&[("apply", "move_to"), ("queue", " ")][..], "The field queue is empty"),
+            (&[("apply", "move_to"), ("queue", long.as_str())][..], "bytes without control characters"),
+        ] {
+            chosen(fields).is_page(400).shows(says);
+            matching(fields).is_page(400).shows(says);
+        }
+
+        let done = chosen(&[("apply", "set_priority"), ("priority", "urgent")]);
+        assert_eq!(done.status, 303, "{}", done.text);
+        let done = matching(&[("apply", "move_to"), ("queue", "imports")]);
+        assert_eq!(done.status, 303, "{}", done.text);
+        let place = done.header("location").unwrap().strip_prefix("/workflows").unwrap().to_owned();
+        (place, browser)
+    })
+    .await;
+    // No worker serves these runs, but any worker does the bulk operation.
+    let working = LocalWorker::start(live.worker(()).register(fails));
+    until("the end of the operation", async || {
+        let page = live.client.operate().bulks(ListBulks::new()).await.ok()?;
+        page.items.first().is_some_and(|bulk| bulk.status.has_ended()).then_some(())
+    })
+    .await;
+    for (number, run) in runs.iter().enumerate() {
+        let summary = workflow_sdk::operate::OperateRuns::run(&live.client, *run).await.unwrap().summary;
+        let priority = if number < 2 { Priority::Urgent } else { Priority::Normal };
+        assert_eq!((summary.lane.queue.as_str(), summary.priority), ("imports", Some(priority)), "{number}");
+    }
+    beside(move || {
+        browser.get(&place).is_page(200).shows("run.move_to").shows("3 runs dealt with.");
+        browser.get("/audit?verb=run.set_priority").shows("first").shows("urgent");
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_change_their_place_on_sqlite() {
+    many_runs_change_their_place(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_change_their_place_on_postgres() {
+    many_runs_change_their_place(Database::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
