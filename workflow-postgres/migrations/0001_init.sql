@@ -171,6 +171,18 @@ CREATE TRIGGER workflow_runs_wait_again AFTER UPDATE OF status, available_at, pa
 CREATE TRIGGER workflow_runs_free AFTER UPDATE OF status ON {schema}.workflow_runs
     FOR EACH ROW WHEN (NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status <> 'running')
     EXECUTE FUNCTION {schema}.workflow_free_gate();
+-- Claims look at a gate when the first lease of a running run ends. They must look sooner if the
+-- worker dies, and again if the lease may have ended during a pause.
+CREATE FUNCTION {schema}.workflow_release_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.workflow_gate_wakes (lane_id, open_at)
+    VALUES (NEW.lane_id, NEW.available_at), (NEW.lane_id, NULL);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER workflow_runs_release AFTER UPDATE OF available_at, paused_at ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status = 'running'
+        AND (NEW.available_at < OLD.available_at OR (OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL)))
+    EXECUTE FUNCTION {schema}.workflow_release_gate();
 
 -- The tags of runs by name and value. The key serves lists of the runs with one tag.
 CREATE TABLE {schema}.workflow_tags (

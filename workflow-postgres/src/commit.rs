@@ -8,7 +8,7 @@ use super::context::{Context, Memory};
 use super::error::Failure;
 use super::fast_path::{Answer, BatchStatement, Fast};
 use super::lanes;
-use super::slow_path::{BEGIN, slow_path};
+use super::slow_path::{begin_statement, slow_path};
 
 /// The result of a committed batch.
 pub(super) enum Committed {
@@ -68,7 +68,7 @@ async fn execute_with_limited_claims(
     writes: &[Write],
     statement: BatchStatement,
 ) -> Result<Fast, Failure> {
-    let begun = connection.begin_with(BEGIN).await;
+    let begun = connection.begin_with(begin_statement()).await;
     let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
     let applied = async {
         let mut fast = statement.execute(&mut transaction, context, memory, writes).await?;

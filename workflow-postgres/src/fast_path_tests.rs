@@ -3,8 +3,8 @@
 
 use sqlx::{AssertSqlSafe, Connection};
 
-use workflow_engine::model::{AttemptStatus, Claim, RunStatus};
-use workflow_engine::store::{Outcome, ParkWrite, Store, Write};
+use workflow_engine::model::{AttemptStatus, Claim, GateLimits, QueueChange, QueueLimits, RunStatus};
+use workflow_engine::store::{Outcome, ParkWrite, QueueWrite, Store, Write};
 
 use super::fixture_tests::{
     Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, recorded_fixture, step,
@@ -96,6 +96,24 @@ async fn new_attempts_and_running_ones_are_one_statement() -> TestResult {
         assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
     }
     assert_eq!(fixture.fast_batches().await?, (2, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_limited_queue_adds_no_statement_to_batches_of_another_one() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let limits = QueueLimits::none().concurrency(1).per_gate(GateLimits::none().concurrency(1));
+    let change = QueueChange::Declare(limits);
+    fixture.commit(Write::Queue(QueueWrite { queue: "mail".into(), change })).await?;
+    let claims = fixture.started_claims(2).await?;
+    fixture.start().await?;
+    fixture.watch_attempts().await?;
+    let batch = [claim_write(fixture.worker, 5), step(claims[0]), end(claims[1])];
+    let outcomes = fixture.store.commit(&batch).await?;
+    let Outcome::Claimed(claimed) = &outcomes[0] else { return Err(format!("{outcomes:?}").into()) };
+    assert_eq!(claimed.runs.len(), 1);
+    assert!(all_applied(&outcomes[1..]), "{outcomes:?}");
+    assert_eq!(fixture.fast_batches().await?, (1, 1));
     Ok(())
 }
 

@@ -58,8 +58,8 @@ pub(super) async fn cancel(
     Ok(outcomes)
 }
 
-/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds.
-/// Returns them.
+/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds:
+/// see [`Write::Expire`](workflow_engine::store::Write::Expire). Returns them.
 pub(super) async fn expire(
     connection: &mut PgConnection,
     sql: &Sql,

@@ -319,6 +319,17 @@ mod tests {
         }
     }
 
+    /// Where no limit is declared, only a start looks for one: `max_waiting` may have been set
+    /// since.
+    #[test]
+    fn batches_read_nothing_of_limits() {
+        let tables = ["queues", "gates", "turns", "gate_wakes", "limits", "seats", "line_rates"];
+        for parts in Parts::all().into_iter().filter(|parts| !parts.starts) {
+            let text = parts.text(|file| file);
+            assert!(tables.iter().all(|table| !text.contains(&format!("workflow_{table}"))), "{parts:?}\n{text}");
+        }
+    }
+
     #[test]
     fn what_waits_for_nothing_comes_after_what_may_wait() {
         let (starts, attempts, releases, claim) = (true, true, true, true);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use workflow_engine::faults::{failpoint_error, planted};
+use workflow_engine::faults::{altered, failpoint_error, planted};
 use workflow_engine::model::{
     AcceptedSignal, Claim, Clock, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal,
     RunId, RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
@@ -28,7 +28,13 @@ use super::{
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
-pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// Returns the statement that begins a transaction. Each of its statements has a snapshot of its
+/// own, so that a claim counts what was committed before it got its locks.
+pub(super) fn begin_statement() -> &'static str {
+    altered("one-snapshot", BEGIN, "READ COMMITTED", "REPEATABLE READ")
+}
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
 pub(super) async fn slow_path(
@@ -37,7 +43,7 @@ pub(super) async fn slow_path(
     memory: &Memory,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
-    let begun = connection.begin_with(BEGIN).await;
+    let begun = connection.begin_with(begin_statement()).await;
     let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
     match apply(&mut SlowPath::within(&mut transaction, context, memory), writes).await {
         Ok(outcomes) => {

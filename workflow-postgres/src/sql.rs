@@ -124,6 +124,8 @@ fn with_planted_bugs(text: &'static str) -> &'static str {
     let text = altered("unlocked-gate", text, locks, "WHERE g.id = t.gate_id");
     let (ended, dropped) = ("WITH ended AS", "WITH dropped AS (DELETE FROM {schema}.workflow_gate_wakes), ended AS");
     let text = altered("gate-asleep", text, ended, dropped);
+    let text = altered("unfreed-gate", text, "FROM woken WHERE woken.open_at IS NULL", "FROM woken WHERE false");
+    let text = altered("rank-ignored", text, "rank = 0, status = 'running'", "status = 'running'");
     let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
     altered("fast-path-unfenced-end", text, " AND r.epoch = f.epoch", "")
 }

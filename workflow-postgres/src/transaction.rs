@@ -16,7 +16,7 @@ use workflow_engine::store::{Asked, AttemptRow, AttemptWrite, DatabaseError, Ste
 
 use super::call::Limit;
 use super::error::Failure;
-use super::slow_path::BEGIN;
+use super::slow_path::begin_statement;
 use super::sql::Sql;
 use super::{PostgresStore, attempt, fence, read};
 
@@ -82,7 +82,7 @@ pub(super) async fn recorded(
     step_key: &str,
     attempt: i64,
 ) -> Result<Option<StepAttempt>, Failure> {
-    let mut transaction = sqlx::Connection::begin_with(connection, BEGIN).await?;
+    let mut transaction = sqlx::Connection::begin_with(connection, begin_statement()).await?;
     fence::lock(&mut transaction, sql, &Asked::from([(run, None)])).await?;
     let rows = read::history(&mut transaction, sql, run).await?;
     transaction.rollback().await?;

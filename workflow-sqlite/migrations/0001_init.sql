@@ -178,6 +178,17 @@ BEGIN
     WHERE gate_id = (SELECT gate_id FROM workflow_turns WHERE lane_id = NEW.lane_id) AND full_until IS NOT NULL;
 END;
 
+-- Claims look at a gate when the first lease of a running run ends. They must look sooner if the
+-- worker dies, and again if the lease may have ended during a pause.
+CREATE TRIGGER workflow_runs_release AFTER UPDATE OF available_at, paused_at ON workflow_runs
+WHEN NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status = 'running'
+    AND (NEW.available_at < OLD.available_at OR (OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL))
+BEGIN
+    UPDATE workflow_turns SET full_until = NULL
+    WHERE gate_id = (SELECT gate_id FROM workflow_turns WHERE lane_id = NEW.lane_id) AND full_until IS NOT NULL;
+    UPDATE workflow_turns SET open_at = NEW.available_at WHERE lane_id = NEW.lane_id AND open_at > NEW.available_at;
+END;
+
 -- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON workflow_runs (deadline_at)
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked');

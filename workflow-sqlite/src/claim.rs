@@ -116,6 +116,7 @@ pub(super) fn take(
     let claim = "SET epoch = epoch + 1,";
     let counts = "SET epoch = epoch + 1, crashes = crashes + (status = 'running'),";
     let script = altered("lapse-counts-crash", script, claim, counts);
+    let script = altered("rank-ignored", script, "rank = 0, status = 'running'", "status = 'running'");
     let due = Arc::<str>::from(serde_json::to_string(due).during(OPERATION)?);
     let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
     Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))

@@ -35,6 +35,15 @@ async fn any_number_of_attempts_is_written() {
     }
 }
 
+/// Where no limit is declared, only a start looks for one: `max_waiting` may have been set since.
+#[test]
+fn batches_read_nothing_of_limits() {
+    let tables = ["queues", "gates", "turns", "limits", "seats", "line_rates"];
+    for script in [sql::FAST_BATCH_OF_WORK, sql::CLAIM, sql::CLAIM_AND_COMMIT] {
+        assert!(tables.iter().all(|table| !script.contains(&format!("workflow_{table}"))), "{script}");
+    }
+}
+
 #[tokio::test]
 async fn attempts_are_written_before_the_end_of_their_run() {
     let f = Fixture::file().await;

@@ -2,7 +2,7 @@
 
 use sqlx::SqliteConnection;
 
-use workflow_engine::faults::{Fault, failpoint_error};
+use workflow_engine::faults::{Fault, altered, failpoint_error};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 
 use super::error::During;
@@ -107,7 +107,8 @@ async fn applied(connection: &mut SqliteConnection) -> Result<i64, MigrateError>
 async fn apply_missing(connection: &mut SqliteConnection, applied: i64) -> Result<(), DatabaseError> {
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > applied) {
         failpoint_error("migrate.before_statements")?;
-        sqlx::raw_sql(*migration).execute(&mut *connection).await.during(OPERATION)?;
+        let migration = altered("unfreed-gate", migration, "SET full_until = NULL", "SET full_until = full_until");
+        sqlx::raw_sql(migration).execute(&mut *connection).await.during(OPERATION)?;
         failpoint_error("migrate.before_version")?;
         sqlx::query(sql::INSERT_SCHEMA_VERSION)
             .bind::<i64>(version)

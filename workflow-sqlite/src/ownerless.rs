@@ -69,8 +69,8 @@ async fn end(
     outcomes.collect()
 }
 
-/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds.
-/// Returns them.
+/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds:
+/// see [`Write::Expire`](workflow_engine::store::Write::Expire). Returns them.
 pub(super) async fn expire(
     connection: &mut SqliteConnection,
     limit: u32,

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::model::{NewRun, Retention, StartTime, WorkerId};
 use workflow_engine::store::Write;
 use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{attempt, new_run, park, start, succeed, succeeded};
-use workflow_tests::outcome::{applied, canceled, changed, duplicate};
+use workflow_tests::builders::{LEASE, attempt, claim_by, new_run, park, start, succeed, succeeded};
+use workflow_tests::outcome::{applied, canceled, changed, duplicate, lost};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -30,8 +30,10 @@ pub async fn only_runs_without_a_claim_expire(fixture: Fixture) {
     fixture.start(&parked).await;
     let claim = fixture.claim_only().await.claim;
     applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    let worker = WorkerId::generate();
+    let session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
     fixture.start(&running).await;
-    let held = fixture.claim_only().await.claim;
+    let held = fixture.claim(&claim_by(worker, 1)).await.runs[0].claim;
     let (pending, delayed, free) = (
         with_deadline(),
         NewRun { start: StartTime::After(10 * MINUTE), ..with_deadline() },
@@ -40,8 +42,8 @@ pub async fn only_runs_without_a_claim_expire(fixture: Fixture) {
     fixture.commit(&[start(&pending), start(&delayed), start(&free)]).await;
 
     let untouched = (fixture.snapshot(running.id).await, fixture.snapshot(free.id).await);
-    // The lease of the running run has ended, too. The worker that claims it next checks its
-    // deadline.
+    // The lease of the running run has ended, too. Its worker may only have been stopped, and the
+    // worker that claims it next checks its deadline.
     fixture.advance(2 * MINUTE);
     assert_eq!(expire(&fixture, 100).await, 3);
     for id in [parked.id, pending.id, delayed.id] {
@@ -50,6 +52,36 @@ pub async fn only_runs_without_a_claim_expire(fixture: Fixture) {
     assert_eq!((fixture.snapshot(running.id).await, fixture.snapshot(free.id).await), untouched);
     assert_eq!(expire(&fixture, 100).await, 0);
     applied(&fixture.write(succeed(held, "1")).await);
+    session.close().await.unwrap();
+}
+
+pub async fn a_running_run_expires_after_its_worker_was_forgotten(fixture: Fixture) {
+    let (run, cleaned) = (with_deadline(), with_deadline());
+    let (dead, id) = (WorkerId::generate(), WorkerId::generate());
+    drop(fixture.store.open_lease(dead, &[], &Retention::default()).await.unwrap());
+    let mut session = fixture.store.open_lease(id, &[], &Retention::default()).await.unwrap();
+    fixture.commit(&[start(&run), start(&cleaned)]).await;
+    let held = fixture.claim(&claim_by(dead, 2)).await.runs;
+    let claim = held.iter().map(|run| run.claim).find(|claim| claim.run_id == run.id).expect("a claim");
+    fixture.advance(10 * MINUTE);
+    assert_eq!(expire(&fixture, 100).await, 0, "its worker is recorded");
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap().len(), 1);
+    assert_eq!(session.release_worker(dead).await.unwrap(), 2);
+
+    // One was due for a long time already, but the worker that cleans it up holds it.
+    let next = fixture.claim(&claim_by(id, 1)).await.runs.remove(0);
+    assert_eq!(next.claim.run_id, cleaned.id, "it is due for longer");
+    let patient = Write::Expire { limit: 100, patience: MINUTE };
+    assert_eq!(changed(&fixture.write(patient.clone()).await), 0, "a worker may claim the other one");
+    fixture.advance(MINUTE);
+    assert_eq!(session.renew(&[next.claim], LEASE).await.unwrap().len(), 1);
+    assert_eq!(changed(&fixture.write(patient).await), 1);
+    expired(&fixture, run.id).await;
+    assert_eq!(fixture.run(run.id).await.epoch, claim.epoch + 1);
+    lost(&fixture.write(succeed(claim, "1")).await);
+    lost(&fixture.write(attempt(claim, succeeded("late", 0, "1"))).await);
+    applied(&fixture.write(succeed(next.claim, "1")).await);
+    session.close().await.unwrap();
 }
 
 pub async fn a_run_claimed_before_expires_after_the_patience(fixture: Fixture) {

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, GateLimits, Lane, NewRun, QueueChange, QueueLimits, Rate, StartTime, WorkerId};
-use workflow_engine::store::{ClaimRequest, Claimed, GateUse, Outcome, QueueWrite, Store, Write};
+use workflow_engine::model::{
+    Claim, GateLimits, Lane, NewRun, QueueChange, QueueLimits, Rate, Retention, StartTime, WorkerId,
+};
+use workflow_engine::store::{ClaimRequest, Claimed, GateUse, Outcome, QueueWrite, RetryWrite, RunEnd, Store, Write};
 use workflow_sdk::{RunFilter, RunId, RunStatus, Timestamp};
-use workflow_tests::builders::{LEASE, claim_by, lane_of, new_run, park, signal, start, succeed};
-use workflow_tests::{Fixture, outcome};
+use workflow_tests::builders::{
+    LEASE, claim_by, continue_as_new, end, error, lane_of, new_run, park, signal, start, succeed,
+};
+use workflow_tests::{Fixture, outcome, until};
 
 const LIMIT: u32 = 2;
 
@@ -163,22 +167,91 @@ pub async fn a_full_gate_does_not_delay_another_one(fixture: Fixture) {
 /// Each of these ends or parks a run, or gives it back.
 pub async fn a_full_gate_is_looked_at_once_a_run_behind_it_holds_no_slot(fixture: Fixture) {
     limited(&fixture, 1).await;
-    started(&fixture, "a", 8).await;
-    let mut claim = claims(&fixture.claim(&request(25)).await)[0];
-    for number in 0..4 {
-        assert!(!is_due(&fixture).await, "{number}: the gate is full");
-        let write = match number {
-            0 => succeed(claim, "1"),
-            1 => park(claim, Timestamp::FAR_FUTURE),
-            2 => Write::Terminate(claim.run_id),
-            _ => park(claim, fixture.now()),
+    started(&fixture, "a", 12).await;
+    let worker = WorkerId::generate();
+    let request = ClaimRequest { worker, ..request(25) };
+    let mut claim = claims(&fixture.claim(&request).await)[0];
+    let ways = ["end", "fail", "park", "park due", "terminate", "retry", "continue", "release"];
+    for way in ways {
+        assert!(!is_due(&fixture).await, "{way}: the gate is full");
+        let retry = RetryWrite { claim, until: fixture.now(), again: Vec::new(), error: error("no luck") };
+        let write = match way {
+            "end" => succeed(claim, "1"),
+            "fail" => end(claim, RunEnd::Failed(error("no luck"))),
+            "park" => park(claim, Timestamp::FAR_FUTURE),
+            "park due" => park(claim, fixture.now()),
+            "terminate" => Write::Terminate(claim.run_id),
+            "retry" => Write::Retry(retry),
+            "continue" => continue_as_new(claim, "1"),
+            _ => Write::ReleaseUnknown { worker, known: Vec::new() },
         };
         fixture.commit(&[write]).await;
-        assert!(is_due(&fixture).await, "{number}: a slot is free");
-        let next = claims(&fixture.claim(&request(25)).await);
-        assert_eq!(next.len(), 1, "{number}");
+        assert!(is_due(&fixture).await, "{way}: a slot is free");
+        let next = claims(&fixture.claim(&request).await);
+        assert_eq!(next.len(), 1, "{way}");
         claim = next[0];
     }
+}
+
+/// The run is paused, so the gate does not wait for the end of its lease.
+pub async fn a_run_that_expires_behind_a_full_gate_frees_its_slot(fixture: Fixture) {
+    limited(&fixture, 1).await;
+    let late = NewRun { deadline: Some(StartTime::After(MOMENT)), ..behind("a") };
+    fixture.start(&late).await;
+    assert_eq!(fixture.claim(&request(25)).await.runs.len(), 1);
+    let next = started(&fixture, "a", 1).await[0];
+    fixture.write(Write::Pause(late.id)).await;
+    fixture.advance(2 * LEASE);
+    assert_eq!(claims(&fixture.claim(&request(25)).await), [], "the gate is full");
+    assert!(!is_due(&fixture).await);
+    let expired = fixture.write(Write::Expire { limit: 10, patience: Duration::ZERO }).await;
+    assert_eq!(outcome::changed(&expired), 1);
+    assert!(is_due(&fixture).await, "a slot is free");
+    assert_eq!(claims(&fixture.claim(&request(25)).await)[0].run_id, next);
+}
+
+/// A gate that is full, and one that has nothing more, sleep until the first lease ends.
+pub async fn runs_of_a_dead_worker_behind_gates_are_taken_over_at_once(fixture: Fixture) {
+    limited(&fixture, LIMIT).await;
+    let (dead, second) = (WorkerId::generate(), fixture.second().await);
+    let session = second.open_lease(dead, &[], &Retention::default()).await.expect("a session");
+    started(&fixture, "full", 3).await;
+    started(&fixture, "drained", 1).await;
+    let mut held = claims(&fixture.claim(&ClaimRequest { worker: dead, ..request(25) }).await);
+    fixture.advance(MOMENT);
+    assert_eq!(claims(&fixture.claim(&request(25)).await), [], "their leases have not ended");
+    assert!(!is_due(&fixture).await);
+
+    drop(session);
+    let mut watcher =
+        fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.expect("a session");
+    until("the worker is seen as unlocked", async || {
+        watcher.unlocked_workers().await.expect("a look").contains(&dead).then_some(())
+    })
+    .await;
+    assert_eq!(watcher.release_worker(dead).await.expect("a release"), 3);
+    assert!(is_due(&fixture).await, "their worker is dead");
+    let mut taken = claims(&fixture.claim(&request(25)).await);
+    held.iter_mut().for_each(|claim| claim.epoch += 1);
+    held.sort();
+    taken.sort();
+    assert_eq!(taken, held);
+    watcher.close().await.expect("a close");
+}
+
+/// While a run is paused, its gate sleeps although the lease of the run ends.
+pub async fn a_lapsed_run_behind_a_gate_is_found_once_it_is_resumed(fixture: Fixture) {
+    limited(&fixture, LIMIT).await;
+    let run = started(&fixture, "a", 1).await[0];
+    let held = claims(&fixture.claim(&request(25)).await)[0];
+    fixture.write(Write::Pause(run)).await;
+    fixture.advance(LEASE);
+    assert_eq!(claims(&fixture.claim(&request(25)).await), [], "it is paused");
+    assert!(!is_due(&fixture).await);
+    fixture.write(Write::Resume(run)).await;
+    assert!(is_due(&fixture).await);
+    let taken = claims(&fixture.claim(&request(25)).await);
+    assert_eq!(taken, [Claim { run_id: run, epoch: held.epoch + 1 }]);
 }
 
 /// A parked run that is woken, a delayed start, a paused run that is resumed.

@@ -12,6 +12,7 @@ mod bulk;
 mod cancel;
 mod child;
 mod claim;
+mod claim_lock;
 mod claim_plan;
 mod count;
 mod deadline;
@@ -115,6 +116,7 @@ workflow_tests::cases! {
         a_child_that_ends_with_its_parent_goes_before_a_backlog,
         a_priority_is_shown_until_the_first_claim,
         full_claims_of_a_backlog_do_not_pass_over_another_priority,
+        a_woken_run_is_in_the_next_claim_of_a_worker_amid_a_backlog,
         a_priority_counts_within_its_lane,
         a_run_claimed_in_its_batch_has_begun,
     }
@@ -152,6 +154,9 @@ workflow_tests::cases! {
         a_heavy_gate_gives_more_runs_in_a_turn,
         a_full_gate_does_not_delay_another_one,
         a_full_gate_is_looked_at_once_a_run_behind_it_holds_no_slot,
+        a_run_that_expires_behind_a_full_gate_frees_its_slot,
+        runs_of_a_dead_worker_behind_gates_are_taken_over_at_once,
+        a_lapsed_run_behind_a_gate_is_found_once_it_is_resumed,
         a_run_behind_a_gate_is_found_however_it_becomes_due,
         a_run_behind_a_full_gate_is_taken_over_when_its_lease_has_ended,
         the_lanes_behind_a_gate_share_its_limit_and_each_has_its_turn,
@@ -162,6 +167,13 @@ workflow_tests::cases! {
         each_gate_has_a_rate_of_its_own,
         a_gate_shows_its_running_runs_and_until_when_its_rate_is_used_up,
         concurrent_claims_exceed_no_limit_of_a_gate_and_lose_no_run,
+    }
+    claim_lock {
+        a_queue_that_another_claim_counts_is_left_to_it: "the store in memory locks nothing",
+        a_gate_that_another_claim_counts_is_left_to_it: "the store in memory locks nothing",
+        a_claim_counts_what_was_committed_before_it_has_its_locks: "the store in memory locks nothing",
+        a_start_that_commits_during_a_claim_is_found_by_the_next_one: "the store in memory has no open transactions",
+        two_batches_never_give_out_one_seat: "the store in memory locks nothing",
     }
     limit {
         the_record_of_a_limit_tells_what_was_declared_and_set,
@@ -318,6 +330,7 @@ workflow_tests::cases! {
     }
     deadline {
         only_runs_without_a_claim_expire,
+        a_running_run_expires_after_its_worker_was_forgotten,
         a_run_claimed_before_expires_after_the_patience,
         nothing_expires_before_its_deadline,
         a_deadline_counts_from_the_commit,

@@ -195,6 +195,29 @@ pub async fn full_claims_of_a_backlog_do_not_pass_over_another_priority(fixture:
     }
 }
 
+/// The claims before are full, so that the next one begins where they have ended in the backlog.
+pub async fn a_woken_run_is_in_the_next_claim_of_a_worker_amid_a_backlog(fixture: Fixture) {
+    const FULL: u32 = 100;
+    let worker = WorkerId::generate();
+    let claim = async |limit| {
+        let runs = fixture.claim(&claim_by(worker, limit)).await.runs;
+        runs.into_iter().map(|run| run.claim).collect::<Vec<_>>()
+    };
+    let woken = fixture.started().await;
+    let held = claim(1).await[0];
+    assert_eq!(held.run_id, woken);
+    outcome::applied(&fixture.write(park(held, Timestamp::FAR_FUTURE)).await);
+    fixture.advance(SECOND);
+    fixture.started_many(1000).await;
+    fixture.advance(SECOND);
+    for _ in 0..3 {
+        assert_eq!(claim(FULL).await.len(), FULL as usize);
+    }
+    fixture.write(Write::Signal(signal(woken, "go", "1"))).await;
+    let next = claim(FULL).await;
+    assert_eq!((next[0].run_id, next.len()), (woken, FULL as usize), "it has begun, so it goes first");
+}
+
 pub async fn a_priority_counts_within_its_lane(fixture: Fixture) {
     let other = lane_of("default", "refund", "1");
     for _ in 0..5 {

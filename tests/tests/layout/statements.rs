@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use regex::Regex;
+
 use crate::sources::{all_shipped, files, root, shipped, shown};
 
 const DRIVERS: [&str; 2] = ["workflow-sqlite", "workflow-postgres"];
@@ -71,5 +73,90 @@ fn migrations_have_the_same_dense_numbers_on_both_databases() {
     assert_eq!(sqlite, postgres);
     for (name, number) in sqlite.iter().zip(1..) {
         assert!(name.starts_with(&format!("{number:04}_")), "{name} leaves a gap");
+    }
+}
+
+/// A run holds a slot of its queue and gate while its status is `running` (D0053). So a statement
+/// that changes the status changes the slots. The list says how, with a conformance case for each
+/// statement that takes or frees slots.
+const STATUS_CHANGES: [(&str, &str, Option<&str>); 14] = [
+    ("insert_runs", "a new run holds no slot", None),
+    ("start_runs", "a new run holds no slot", None),
+    ("cancel_runs", "ends only runs that have not begun", None),
+    ("cancel_children", "ends only runs that have not begun", None),
+    ("revive_run", "a failed run holds no slot", None),
+    ("claim_runs", "takes slots", Some("at_most_the_limit_of_runs_behind_a_gate_are_under_way")),
+    ("end_runs", "frees slots", Some(FREES)),
+    ("park_runs", "frees slots", Some(FREES)),
+    ("release_claims", "frees slots", Some(FREES)),
+    ("continue_runs", "frees slots", Some(FREES)),
+    ("retry_runs", "frees slots", Some(FREES)),
+    ("terminate_runs", "frees slots", Some(FREES)),
+    ("release_unknown_claims", "frees slots", Some(FREES)),
+    ("expire_runs", "frees slots", Some("a_run_that_expires_behind_a_full_gate_frees_its_slot")),
+];
+
+const FREES: &str = "a_full_gate_is_looked_at_once_a_run_behind_it_holds_no_slot";
+
+/// Returns a statement without its comments.
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn statements_that_change_the_status_of_runs_treat_their_slots() {
+    let cases = fs::read_to_string(root().join("tests/tests/conformance/gate.rs")).unwrap();
+    for (name, _, case) in STATUS_CHANGES {
+        let case = case.map(|case| format!("pub async fn {case}("));
+        assert!(case.is_none_or(|case| cases.contains(&case)), "the case of {name} does not exist");
+    }
+    let updates = Regex::new(r"UPDATE (OR \w+ )?(\{schema\}\.)?workflow_runs\b").unwrap();
+    let inserts = Regex::new(r"INSERT (OR \w+ )?INTO (\{schema\}\.)?workflow_runs\b").unwrap();
+    let status = Regex::new(r"(SET|,)\s+status = ").unwrap();
+    let mut found = BTreeSet::new();
+    for path in DRIVERS.into_iter().flat_map(statements) {
+        let text = without_comments(&fs::read_to_string(&path).unwrap());
+        // A replaced row would be deleted, without a trigger on SQLite.
+        assert!(!text.contains("REPLACE INTO"), "{} replaces rows", shown(&path));
+        if inserts.is_match(&text) || updates.is_match(&text) && status.is_match(&text) {
+            found.insert(path.file_stem().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    let listed: BTreeSet<String> = STATUS_CHANGES.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    assert_eq!(found, listed, "left: changes the status of runs; right: says what it does to their slots");
+}
+
+/// The triggers tell the gates what has become of their runs, whichever statement has changed them.
+#[test]
+fn triggers_tell_gates_of_every_change_of_their_runs() {
+    for source in all_shipped() {
+        let text = source.text.to_uppercase();
+        let disables = ["DISABLE TRIGGER", "SESSION_REPLICATION_ROLE", "WRITABLE_SCHEMA"];
+        assert!(disables.iter().all(|word| !text.contains(word)), "{} disables triggers", source.shown());
+    }
+    let waits = "NEW.lane_id < 0 AND NEW.status IN ('pending', 'parked') AND NEW.paused_at IS NULL";
+    let frees = "NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status <> 'running'";
+    let releases = "NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status = 'running' \
+                    AND (NEW.available_at < OLD.available_at OR (OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL))";
+    let triggers = [
+        ("workflow_runs_wait", "AFTER INSERT", waits),
+        ("workflow_runs_wait_again", "AFTER UPDATE OF status, available_at, paused_at", waits),
+        ("workflow_runs_free", "AFTER UPDATE OF status", frees),
+        ("workflow_runs_release", "AFTER UPDATE OF available_at, paused_at", releases),
+    ];
+    for driver in DRIVERS {
+        let mut schema = String::new();
+        for path in files(&root().join(driver).join("migrations"), "sql") {
+            schema += &without_comments(&fs::read_to_string(path).unwrap());
+        }
+        let schema = schema.split_whitespace().collect::<Vec<_>>().join(" ").replace("{schema}.", "");
+        for (name, event, condition) in triggers {
+            let (before, after) = match driver {
+                "workflow-sqlite" => ("WHEN ", " BEGIN"),
+                _ => ("FOR EACH ROW WHEN (", ") EXECUTE"),
+            };
+            let trigger = format!("CREATE TRIGGER {name} {event} ON workflow_runs {before}{condition}{after}");
+            assert!(schema.contains(&trigger), "{driver} has not: {trigger}");
+        }
     }
 }

@@ -237,8 +237,7 @@ pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send +
     /// See [`Store::run`].
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError>;
 
-    /// Returns those of these runs that the database does not have, in any order. One query for
-    /// all.
+    /// Returns those of these runs that the database does not have, in any order, by one query.
     ///
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.

@@ -1,7 +1,8 @@
 -- Called by: ownerless.rs. $2 is the error, $3 the limit, $4 the patience in microseconds with runs
 -- that were claimed before.
--- Guarantees: fails only runs past their deadline that no worker holds. Skips runs that another
--- transaction holds.
+-- Guarantees: fails only runs past their deadline that no worker holds. A running run is taken only
+-- if its worker has no row (ownership.rs), and $4 after its lease; a claim on it is lost. Skips
+-- runs that another transaction holds.
 WITH late AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.deadline_at IS NOT NULL AND r.deadline_at <= {now} AND r.status IN ('pending', 'parked')
@@ -9,8 +10,15 @@ WITH late AS MATERIALIZED (
     ORDER BY r.deadline_at
     LIMIT $3
     FOR NO KEY UPDATE SKIP LOCKED
+), left_behind AS MATERIALIZED (
+    SELECT r.id FROM {schema}.workflow_runs AS r
+    WHERE r.status = 'running' AND r.available_at <= {now} - $4 AND r.deadline_at <= {now} - $4
+      AND (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+    LIMIT $3
+    FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.workflow_runs AS r
-SET status = 'failed', error = $2, completed_at = GREATEST({now}, r.created_at, r.started_at), paused_at = NULL
-WHERE r.id = ANY (ARRAY(SELECT late.id FROM late))
+SET epoch = r.epoch + (r.status = 'running')::integer, status = 'failed', worker_id = NULL, error = $2,
+    completed_at = GREATEST({now}, r.created_at, r.started_at), paused_at = NULL
+WHERE r.id = ANY (ARRAY(SELECT late.id FROM late UNION ALL SELECT left_behind.id FROM left_behind LIMIT $3))
 RETURNING r.id

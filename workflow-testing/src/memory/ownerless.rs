@@ -73,8 +73,8 @@ pub(super) fn terminate(tables: &mut Tables, id: RunId, now: Timestamp) -> Optio
     })
 }
 
-/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds.
-/// Returns them.
+/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds:
+/// see [`Write::Expire`](workflow_engine::store::Write::Expire). Returns them.
 pub(super) fn expire(
     tables: &mut Tables,
     limit: u32,
@@ -83,21 +83,31 @@ pub(super) fn expire(
     now: Timestamp,
 ) -> Vec<RunId> {
     let claimed_before = now - patience;
-    let mut expired: Vec<(Timestamp, RunId)> = tables
+    let is_forgotten = |run: &Run| run.worker_id.is_none_or(|worker| !tables.workers.is_recorded(worker));
+    let mut expired: Vec<(bool, Timestamp, RunId)> = tables
         .runs()
-        .filter(|run| matches!(run.status, RunStatus::Pending | RunStatus::Parked))
         .filter_map(|run| {
             let deadline = run.deadline_at.filter(|deadline| *deadline <= now)?;
-            (run.epoch == 0 || deadline <= claimed_before).then_some((deadline, run.id))
+            let is_late = deadline <= claimed_before;
+            let is_running = run.status == RunStatus::Running;
+            let expires = match run.status {
+                RunStatus::Pending | RunStatus::Parked => run.epoch == 0 || is_late,
+                RunStatus::Running => is_late && run.available_at <= claimed_before && is_forgotten(run),
+                _ => false,
+            };
+            expires.then_some((is_running, deadline, run.id))
         })
         .collect();
+    // Running runs come last.
     expired.sort_unstable();
     expired.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    for (_, id) in &expired {
+    for (is_running, _, id) in &expired {
         tables.update(*id, |run| {
-            (run.status, run.error) = (RunStatus::Failed, Some(error.clone()));
+            // A worker that still holds the run loses its claim.
+            run.epoch += i64::from(*is_running);
+            (run.status, run.worker_id, run.error) = (RunStatus::Failed, None, Some(error.clone()));
             (run.completed_at, run.paused_at) = (Some(ended_at(run, now)), None);
         });
     }
-    expired.into_iter().map(|(_, id)| id).collect()
+    expired.into_iter().map(|(_, _, id)| id).collect()
 }

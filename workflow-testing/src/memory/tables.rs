@@ -190,9 +190,17 @@ impl Tables {
             }
         }
         let was_running = run.status == RunStatus::Running;
+        let (lease_end, was_paused) = (run.available_at, run.paused_at.is_some());
         let said = change(&mut run);
-        if let Some(gate) = run.gate.as_deref().filter(|_| was_running && run.status != RunStatus::Running) {
-            self.gates.free(&run.lane.queue, gate);
+        if let Some(gate) = run.gate.as_deref().filter(|_| was_running) {
+            let is_resumed = was_paused && run.paused_at.is_none();
+            if run.status != RunStatus::Running {
+                self.gates.free(&run.lane.queue, gate);
+            } else if run.available_at < lease_end || is_resumed {
+                // The worker has died, or the lease may have ended during the pause.
+                self.gates.free(&run.lane.queue, gate);
+                self.gates.wake(&run.lane, gate, run.available_at);
+            }
         }
         self.list_due(&run);
         self.runs.insert(id, run);

@@ -119,7 +119,10 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "renewed-hang",
         "the lease of a run that blocks its thread is renewed for ever: no other worker takes it over",
-        Check::Campaign,
+        kill(
+            "blocked_threads::a_run_that_never_awaits_loses_its_lease_and_its_neighbour_does_not",
+            "in vain: a body begins in process",
+        ),
         Some("hang"),
     ),
     PlantedBug::new(
@@ -202,24 +205,49 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "unlocked-queue",
         "two claims count the running runs of a queue at the same time, and both begin what is free",
-        Check::Campaign,
+        conformance("claim_lock::a_queue_that_another_claim_counts_is_left_to_it", "left to the other claim"),
         Some("limits"),
     )
     .only(&["postgres"]),
     PlantedBug::new(
         "unlocked-gate",
         "two claims count the running runs behind a gate at the same time, and both begin what is free",
-        Check::Campaign,
+        conformance("claim_lock::a_gate_that_another_claim_counts_is_left_to_it", "left to the other claim"),
         Some("limits"),
     )
     .only(&["postgres"]),
     PlantedBug::new(
         "gate-asleep",
-        "a claim puts a gate to sleep while a start behind it commits: its run is never claimed",
-        Check::Campaign,
+        "a claim that ends its turns forgets the starts that commit meanwhile: a run behind a gate is never claimed",
+        conformance(
+            "claim_lock::a_start_that_commits_during_a_claim_is_found_by_the_next_one",
+            "started while a claim changed",
+        ),
         Some("limits"),
     )
     .only(&["postgres"]),
+    PlantedBug::new(
+        "one-snapshot",
+        "a claim counts the running runs in a snapshot that is older than its locks: it begins what others began meanwhile",
+        conformance("claim_lock::a_claim_counts_what_was_committed_before_it_has_its_locks", "both slots were taken"),
+        // The server refuses nearly every such claim: it meets a run that another one has changed.
+        None,
+    )
+    .only(&["postgres"]),
+    PlantedBug::new(
+        "unfreed-gate",
+        "claims are not told that a run behind a full gate gave its slot back: the next run waits for the end of a lease",
+        conformance("gate::a_full_gate_is_looked_at_once_a_run_behind_it_holds_no_slot", "panicked"),
+        // Nothing exceeds a limit, and the runs begin late.
+        None,
+    ),
+    PlantedBug::new(
+        "rank-ignored",
+        "a run that has begun waits with the priority of a new one: a woken run is stuck behind a backlog",
+        conformance("priority::a_run_that_has_begun_goes_before_a_backlog", "what has come due by itself"),
+        // Nothing but the order of the runs changes.
+        None,
+    ),
     PlantedBug::new(
         "uncounted-slots",
         "a claim does not count the runs of a queue that other workers drive",
@@ -248,7 +276,7 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "unlocked-line",
         "two batches count the seats of a key at the same time, and both give out what is free",
-        Check::Campaign,
+        conformance("claim_lock::two_batches_never_give_out_one_seat", "was given out twice"),
         Some("seats"),
     )
     .only(&["postgres"]),
