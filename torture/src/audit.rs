@@ -9,9 +9,10 @@
 
 use workflow_tests::RawConnection;
 
-// Three changes that look wrong are allowed. A running run that is terminated gets a new epoch, so
-// that its worker loses it. A failed outcome loses its position when its run is retried. A fork
-// begins with rows whose epoch comes before its first claim.
+// Three changes that look wrong are allowed. A running run that is terminated, or that expires once
+// its worker is forgotten, gets a new epoch, so that its worker loses it. A failed outcome loses
+// its position when its run is retried. A fork begins with rows whose epoch comes before its first
+// claim.
 
 /// Selects the recorded violations. None may exist, whichever processes died.
 pub const VIOLATIONS: &str = "SELECT kind || ' ' || run_id || ': ' || detail AS violation FROM audit
@@ -43,6 +44,7 @@ BEGIN INSERT INTO audit VALUES ('gone', OLD.id, OLD.status); END;
 CREATE TRIGGER audit_epoch AFTER UPDATE ON workflow_runs
 WHEN NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1) OR NEW.epoch = OLD.epoch + 1 AND NEW.status NOT IN ('running', 'canceled')
     AND NOT (NEW.epoch = 1 AND NEW.tags LIKE '%workflow.forked_from%')
+    AND NOT (NEW.status = 'failed' AND NEW.error LIKE '%deadline%')
 BEGIN INSERT INTO audit VALUES ('epoch', OLD.id, OLD.epoch || ' became ' || NEW.epoch); END;
 CREATE TRIGGER audit_claim AFTER UPDATE ON workflow_runs WHEN NEW.epoch <> OLD.epoch
 BEGIN INSERT INTO audit_claims (run_id, generation, epoch, worker_id)
@@ -122,7 +124,8 @@ BEGIN
             ('time', OLD.id, concat_ws(' ', NEW.created_at, NEW.started_at, NEW.completed_at, NEW.generation));
     END IF;
     IF NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1) OR NEW.epoch = OLD.epoch + 1 AND NEW.status NOT IN ('running', 'canceled')
-    AND NOT (NEW.epoch = 1 AND NEW.tags LIKE '%workflow.forked_from%') THEN
+    AND NOT (NEW.epoch = 1 AND NEW.tags LIKE '%workflow.forked_from%')
+    AND NOT (NEW.status = 'failed' AND NEW.error LIKE '%deadline%') THEN
         INSERT INTO {schema}.audit VALUES ('epoch', OLD.id, OLD.epoch || ' became ' || NEW.epoch);
     END IF;
     IF NEW.epoch <> OLD.epoch THEN

@@ -12,12 +12,12 @@ use crate::workflows::events::{listener, speaker};
 use crate::workflows::limited::limited;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
-    Site, Stubborn, aborter, announce, blocker, chain, collect, debits, emitter, fan, gated, gatekeeper, leaf, listen,
-    pages, parent, sleepy, stuck, unlucky, waiter, waits,
+    Site, Stubborn, aborter, announce, blocker, chain, collect, debits, emitter, fan, gated, gatekeeper, lasting, leaf,
+    listen, pages, parent, sleepy, slow_aborter, stuck, stuck_later, unlucky, waiter, waits,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::{Client, ClientError};
-use workflow_worker::Worker;
+use workflow_worker::{LapsedLease, Worker};
 
 /// Runs a worker with these settings until it is asked to end.
 ///
@@ -84,7 +84,10 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(emitter)
         .register(blocker)
         .register(stuck)
+        .register(stuck_later)
+        .register(lasting)
         .register(aborter)
+        .register(slow_aborter)
         .register(Stubborn)
         .register(unlucky)
         .register(waits)
@@ -112,6 +115,12 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
     }
     if let Some(crashes) = settings.max_crashes {
         worker = worker.max_crashes(crashes);
+    }
+    if let Some(grace) = settings.cancel_grace {
+        worker = worker.cancel_grace(Duration::from_millis(grace));
+    }
+    if settings.lets_bodies_end {
+        worker = worker.lapsed_lease(LapsedLease::LetBodiesEnd);
     }
     Ok(worker.run().await?)
 }

@@ -28,6 +28,12 @@ pub struct WorkerSettings {
     pub linger: u64,
     /// How long running steps may continue after SIGTERM, in milliseconds.
     pub grace: u64,
+    /// How long a run may clean up after it was told to end, in milliseconds; `None`: the default.
+    #[serde(default)]
+    pub cancel_grace: Option<u64>,
+    /// Lets bodies end whose lease may have ended, instead of dropping them.
+    #[serde(default)]
+    pub lets_bodies_end: bool,
     /// The maximum number of crashes per run; `None`: the default.
     pub max_crashes: Option<u32>,
     /// The duration of a short step, in milliseconds.
@@ -102,6 +108,14 @@ impl WorkerProcess {
     /// Waits until the log contains this text.
     pub async fn says(&self, text: &str) {
         until(&format!("{:?} says {text:?}", self.log), async || self.log().contains(text).then_some(())).await;
+    }
+
+    /// Waits until a line of the log contains both texts.
+    pub async fn says_of(&self, subject: &str, text: &str) {
+        until(&format!("{:?} says {text:?} of {subject}", self.log), async || {
+            self.log().lines().any(|line| line.contains(subject) && line.contains(text)).then_some(())
+        })
+        .await;
     }
 
     /// Waits until the worker has started.

@@ -417,16 +417,75 @@ fn block(together: &Barrier, milliseconds: u64) {
 /// Never: its steps do not fail.
 #[workflow]
 pub async fn stuck(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
-    ctx.step("stuck", async || {
-        let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-        site.ledger.append(Fact::Begin, key, attempt);
-        while !site.gate("stuck").exists() {
-            std::thread::sleep(Duration::from_millis(5));
+    ctx.step("stuck", async || Ok::<_, Error>(block_until_gate(ctx, n))).await
+}
+
+/// Runs a short step with a compensation, then the step of [`stuck`]. Returns `n`.
+///
+/// # Errors
+/// Only that of a cancel or a passed deadline.
+#[workflow]
+pub async fn stuck_later(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let only = ctx.step("only", || effect(ctx, n)).await?;
+    let _only = ctx.compensate("undo-only", format!("{}/undo-only", ctx.run_id()), undo)?;
+    ctx.step("stuck", async || Ok::<_, Error>(block_until_gate(ctx, only))).await
+}
+
+/// The body of a step that blocks its thread until the gate "stuck" is open.
+fn block_until_gate(ctx: &Ctx<Site>, n: u64) -> u64 {
+    let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
+    site.ledger.append(Fact::Begin, key, attempt);
+    while !site.gate("stuck").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    site.ledger.append(Fact::End, key, attempt);
+    n
+}
+
+/// Runs a step that lasts until the gate "last" is open, and writes to the ledger whether its body
+/// has ended ([`ENDED`]) or was dropped ([`DROPPED`]). Returns `n`.
+///
+/// # Errors
+/// Never: its step does not fail.
+#[workflow]
+pub async fn lasting(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    ctx.step("last", async || {
+        let mut body = LastingBody::begin(ctx);
+        while !ctx.state().gate("last").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        site.ledger.append(Fact::End, key, attempt);
+        body.end = ENDED;
         Ok::<_, Error>(n)
     })
     .await
+}
+
+/// The value in the ledger of a body of [`lasting`] that ended by itself.
+pub const ENDED: &str = "ended";
+
+/// The value in the ledger of a body of [`lasting`] that was dropped.
+pub const DROPPED: &str = "dropped";
+
+/// Writes the end of a body to the ledger, however the body ends.
+struct LastingBody {
+    ledger: Ledger,
+    key: String,
+    attempt: u32,
+    end: &'static str,
+}
+
+impl LastingBody {
+    fn begin(ctx: &Ctx<Site>) -> Self {
+        let (ledger, key, attempt) = (ctx.state().ledger.clone(), ctx.idempotency_key().to_owned(), ctx.attempt());
+        ledger.append(Fact::Begin, &key, attempt);
+        Self { ledger, key, attempt, end: DROPPED }
+    }
+}
+
+impl Drop for LastingBody {
+    fn drop(&mut self) {
+        self.ledger.append_value(Fact::End, &self.key, self.attempt, self.end);
+    }
 }
 
 /// Runs a step that aborts its process.
@@ -441,6 +500,23 @@ pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
             std::process::abort();
         }
         Ok::<_, Error>(n)
+    })
+    .await
+}
+
+/// Runs a step that aborts its process after this many milliseconds.
+///
+/// # Errors
+/// Never: the process ends before.
+#[workflow]
+pub async fn slow_aborter(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
+    ctx.step("abort", async || {
+        ctx.state().ledger.append(Fact::Begin, ctx.idempotency_key(), ctx.attempt());
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        if milliseconds < u64::MAX {
+            std::process::abort();
+        }
+        Ok::<_, Error>(milliseconds)
     })
     .await
 }

@@ -39,6 +39,9 @@ const MOST_DOUBLINGS: u32 = 4;
 /// How long a run waits for the other runs of its process to end or to be given back.
 const LONE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// The shortest time between two warnings of runs that are held back.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How long a run that may not be driven now waits in the database.
 pub(crate) const QUARANTINE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -160,6 +163,25 @@ impl State {
 pub(crate) fn lone_time(crashes: i64) -> Duration {
     let doublings = u32::try_from(crashes - LONE_CRASHES).unwrap_or(0).min(MOST_DOUBLINGS);
     LONE_TIME * 2_u32.pow(doublings)
+}
+
+/// Limits the warnings of runs that a worker holds back: each of them is held back once per second,
+/// and after a mass death there are many.
+#[derive(Debug, Default)]
+pub(crate) struct HoldWarnings {
+    last: Mutex<Option<Instant>>,
+}
+
+impl HoldWarnings {
+    /// Whether the log needs another warning. The caller then writes it.
+    pub(crate) fn take_due(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 /// The turn of a run that must be driven alone. Dropping it lets other runs begin.
@@ -312,6 +334,14 @@ mod tests {
         let Admission::Alone(turn) = quarantine.admit(&run(4)) else { panic!("alone") };
         assert!(turn.wait().await.is_none());
         assert!(admitted(&quarantine, 0).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_that_are_held_back_are_warned_of_once_per_minute() {
+        let warnings = HoldWarnings::default();
+        assert!(warnings.take_due() && !warnings.take_due());
+        tokio::time::advance(WARNING_INTERVAL).await;
+        assert!(warnings.take_due() && !warnings.take_due());
     }
 
     #[test]

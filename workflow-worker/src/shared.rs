@@ -15,7 +15,7 @@ use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
 use crate::lane_order::LaneOrder;
 use crate::pulse::{AwakeClock, Pulse};
-use crate::quarantine::{Admission, Quarantine};
+use crate::quarantine::{Admission, HoldWarnings, Quarantine};
 use crate::queue_watch::QueueWatch;
 use crate::registry::Registry;
 use crate::saturation::Saturation;
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) body_hooks: Option<Arc<dyn BodyHooks>>,
     /// The subjects of which the log has a warning.
     pub(crate) warned: Warned,
+    /// Limits the warnings of runs that the quarantine holds back.
+    pub(crate) held_back: HoldWarnings,
 }
 
 impl Shared {
@@ -81,6 +83,7 @@ impl Shared {
             awake,
             body_hooks,
             warned: Warned::default(),
+            held_back: HoldWarnings::default(),
             client,
             options,
             registry,
@@ -97,14 +100,13 @@ impl Shared {
         Self::new(client, options, (Registry::default(), Retention::default()), None)
     }
 
-    /// Decides whether a claimed run may be driven now.
-    pub(crate) fn admit(&self, run: &ClaimedRun) -> Admission {
-        // Another drive of a stuck run would block another thread, so the run is left to other
+    /// Decides whether a claimed run may be driven now. `polled_for`: for how long an older drive
+    /// of the run has polled its workflow. `None`: that drive blocks a thread.
+    pub(crate) fn admit(&self, run: &ClaimedRun, polled_for: Option<Duration>) -> Option<Admission> {
+        // Another drive of such a run would block another thread, so the run is left to other
         // workers for a while.
-        match self.claims.is_stuck(run.claim.run_id, self.options.lease) {
-            true => Admission::Full,
-            false => self.quarantine.admit(run),
-        }
+        let is_blocked = polled_for.is_some_and(|time| time > self.options.lease);
+        (!is_blocked).then(|| self.quarantine.admit(run))
     }
 
     pub(crate) fn executor(&self) -> &Executor {

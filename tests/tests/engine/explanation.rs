@@ -200,3 +200,34 @@ pub async fn a_wait_for_a_free_worker_is_explained(db: Live) {
     assert_eq!(second.result().await.unwrap(), "1");
     worker.stop().await;
 }
+
+pub async fn a_run_that_is_held_back_is_explained(db: Live) {
+    let probe = Probe::new();
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(db.client.start(checkout, ()).await.unwrap());
+    }
+    // As if their worker had died three times. Then at most four of them begin within 5 seconds.
+    db.raw().await.execute("UPDATE workflow_runs SET crashes = 3").await;
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
+    let (held_back, explanation) = until("a run is held back", async || {
+        for (number, run) in runs.iter().enumerate() {
+            let explanation = run.explain().await.unwrap();
+            if matches!(explanation, Explanation::Suspected { .. }) {
+                return Some((number, explanation));
+            }
+        }
+        None
+    })
+    .await;
+    let Explanation::Suspected { at, crashes: 3 } = &explanation else { panic!("{explanation:?}") };
+    let expected =
+        format!("the run may be what killed its worker 3 times; it waits to be driven among fewer runs, until {at}");
+    assert_eq!(explanation.to_string(), expected);
+    let is_own = |line: &&String| runs.iter().any(|run| line.contains(&run.id().to_string()));
+    let lines = log_lines(&["WARN", "the run is held back"]);
+    assert_eq!(lines.iter().filter(is_own).count(), 1, "once per minute and worker: {lines:?}");
+    probe.open("charge");
+    assert_eq!(runs[held_back].result().await.unwrap(), "1");
+    worker.stop().await;
+}

@@ -165,6 +165,8 @@ workflow_tests::cases! {
     observer {
         every_event_of_a_run_comes_once_and_in_order,
         failures_and_cancels_are_observed,
+        the_line_of_a_failed_run_names_its_step_and_attempt,
+        a_run_that_is_taken_over_is_reported_with_its_crashes,
         a_run_that_diverges_is_reported_to_observers,
     }
     operate {
@@ -184,6 +186,7 @@ workflow_tests::cases! {
         a_started_run_gets_the_very_text_of_its_input,
         a_person_decides_about_an_approval_once,
         orders_change_queues_gates_and_limits,
+        an_order_about_an_unknown_queue_or_limit_is_carried_out_with_a_warning,
         orders_change_schedules,
         an_order_whose_reply_was_lost_leaves_one_row,
         the_payloads_of_orders_are_encoded,
@@ -335,6 +338,7 @@ workflow_tests::cases! {
         a_child_whose_start_is_not_committed_is_not_missing,
         a_key_of_another_run_is_refused,
         a_child_has_the_version_the_tags_and_the_delay_of_its_call,
+        children_have_the_names_of_their_calls,
         a_child_is_started_by_name,
         the_input_of_a_child_may_be_as_large_as_the_limit,
         a_child_whose_deadline_has_passed_fails_without_a_step,
@@ -539,6 +543,7 @@ workflow_tests::cases! {
         a_step_inside_a_step,
         a_worker_that_cannot_work,
         a_worker_without_queues,
+        extremes_that_are_accepted,
     }
     executor {
         a_bad_write_does_not_fail_its_neighbours,
@@ -601,6 +606,7 @@ workflow_tests::cases! {
         every_status_of_a_run_is_explained,
         a_divergence_is_explained,
         a_wait_for_a_free_worker_is_explained,
+        a_run_that_is_held_back_is_explained,
     }
     schedules {
         two_workers_start_one_run_per_occurrence,

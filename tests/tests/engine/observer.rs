@@ -1,6 +1,8 @@
 use std::time::Duration;
 
+use workflow_engine::model::{Retention, WorkerId};
 use workflow_sdk::prelude::*;
+use workflow_tests::log_capture::log_lines;
 use workflow_tests::{EventRecorder, Live, LocalWorker};
 use workflow_worker::Worker;
 
@@ -72,6 +74,59 @@ pub async fn failures_and_cancels_are_observed(db: Live) {
     events.wait_for(canceled.id(), "run_parked").await;
     canceled.cancel().await.unwrap();
     events.wait_for(canceled.id(), "run_ended canceled").await;
+    worker.stop().await;
+}
+
+pub async fn the_line_of_a_failed_run_names_its_step_and_attempt(db: Live) {
+    #[workflow(retry = Retry::fixed(Duration::ZERO).max_attempts(2))]
+    async fn declined_run(ctx: &Ctx) -> Result<()> {
+        ctx.step("charge", async || Err::<(), _>("no luck")).retry(Retry::none()).await
+    }
+    #[workflow]
+    async fn hopeless_run(_ctx: &Ctx) -> Result<()> {
+        Err(Error::fatal("no luck"))
+    }
+    let events = EventRecorder::new();
+    let (client, worker) = observed(&db, &events).await;
+    let worker = LocalWorker::start(worker.register(declined_run).register(hopeless_run));
+    let declined = client.start(declined_run, ()).await.unwrap();
+    events.wait_for(declined.id(), "run_ended failed").await;
+    let of_step = ["WARN", "run failed run_id", "step=\"charge\"", "attempt=2", "error=application", "duration="];
+    assert_eq!(lines_of(declined.id(), &of_step).len(), 1, "{:?}", lines_of(declined.id(), &["WARN"]));
+    let hopeless = client.start(hopeless_run, ()).await.unwrap();
+    events.wait_for(hopeless.id(), "run_ended failed").await;
+    let lines = lines_of(hopeless.id(), &["WARN", "run failed run_id", "attempt=1"]);
+    assert!(lines.len() == 1 && !lines[0].contains("step="), "{lines:?}");
+    worker.stop().await;
+}
+
+/// Returns the lines of the log about this run that contain all of these texts.
+fn lines_of(run: RunId, texts: &[&str]) -> Vec<String> {
+    let id = run.to_string();
+    log_lines(texts).into_iter().filter(|line| line.contains(&id)).collect()
+}
+
+/// A worker has died while it held the run: its lock is free.
+pub async fn a_run_that_is_taken_over_is_reported_with_its_crashes(db: Live) {
+    #[workflow]
+    async fn orphaned_run(_ctx: &Ctx) -> Result<()> {
+        Ok(())
+    }
+    let events = EventRecorder::new();
+    let (client, worker) = observed(&db, &events).await;
+    let run = client.start(orphaned_run, ()).await.unwrap();
+    let dead = WorkerId::generate();
+    drop(client.store().open_lease(dead, &[], &Retention::default()).await.unwrap());
+    let claim = format!(
+        "UPDATE workflow_runs SET status = 'running', worker_id = '{dead}', epoch = 1, rank = 0,
+         started_at = created_at, available_at = available_at + 3600000000"
+    );
+    db.raw().await.execute(claim).await;
+    let worker = LocalWorker::start(worker.register(orphaned_run));
+    events.wait_for(run.id(), "run_ended succeeded").await;
+    assert_eq!(events.of(run.id()), ["run_started", "run_claimed", "run_taken_over", "run_ended succeeded"]);
+    let lines = lines_of(run.id(), &["INFO", "run taken over from a dead worker"]);
+    assert!(lines.len() == 1 && lines[0].contains("crashes=1"), "{lines:?}");
     worker.stop().await;
 }
 

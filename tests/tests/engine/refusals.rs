@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, ConnectError, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, PayloadError, RunFilter};
+use workflow_sdk::{
+    ClientError, ConnectError, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, PayloadError, RunFilter, Timestamp,
+};
 use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::{Worker, WorkerError};
 
-use crate::failure;
+use crate::{failure, reaches};
 
 async fn connect_error(connect: impl IntoFuture<Output = Result<Client, ConnectError>>) -> ConnectError {
     connect.await.expect_err("the connection is refused")
@@ -471,4 +473,36 @@ pub async fn a_worker_without_queues(db: Live) {
         error.to_string(),
         "the worker serves no queue; name one or more, or leave queues(..) out for \"default\""
     );
+}
+
+/// The longest times are times that do not come. Neither they nor the largest concurrency overflow
+/// anywhere.
+pub async fn extremes_that_are_accepted(db: Live) {
+    #[workflow]
+    async fn patient(ctx: &Ctx) -> Result<()> {
+        ctx.step("quick", async || ok(())).timeout(Duration::MAX).await?;
+        ctx.child(echo, json!(1)).delay(Duration::MAX).deadline(Duration::MAX).detach().await?;
+        let go = ctx.signal::<()>("go").timeout(Duration::MAX);
+        futures::future::select(ctx.sleep(Duration::MAX), go).await;
+        Ok(())
+    }
+    #[workflow]
+    async fn unlucky(ctx: &Ctx) -> Result<()> {
+        ctx.step("fails", async || Err::<(), _>("no luck")).retry(Retry::fixed(Duration::MAX)).await
+    }
+    let worker = db.worker(()).register(echo).register(patient).register(unlucky);
+    let worker = LocalWorker::start(worker.concurrency(u32::MAX).linger(Duration::ZERO));
+    let waits = db.client.start(patient, ()).deadline(Duration::MAX).await.unwrap();
+    let tries_never = db.client.start(unlucky, ()).await.unwrap();
+    reaches(&waits, RunStatus::Parked).await;
+    reaches(&tries_never, RunStatus::Parked).await;
+    let begins_never = db.client.start(echo, json!(1)).delay(Duration::MAX).await.unwrap();
+    let children = db.client.list(&RunFilter::new().parent(waits.id())).await.unwrap();
+    for run in [waits.id(), tries_never.id(), begins_never.id(), children[0].id] {
+        let run = db.client.run(run).await.unwrap();
+        assert_eq!(run.available_at, Timestamp::FAR_FUTURE, "{run:?}");
+    }
+    waits.signal("go", &()).await.unwrap();
+    waits.result().await.unwrap();
+    worker.stop().await;
 }

@@ -1,5 +1,7 @@
 //! A run that kills its worker processes.
 
+use std::time::{Duration, Instant};
+
 use workflow_sdk::{ErrorKind, RunStatus};
 use workflow_tests::{Database, until};
 use workflow_torture::workflows;
@@ -33,6 +35,11 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
             testbed.open_gate("two");
         }
         assert!(!worker.log().contains("panicked"), "{}", worker.log());
+        if deaths >= 4 {
+            for text in ["it waits to be driven alone", "the run is driven alone"] {
+                worker.says_of(&run.id().to_string(), text).await;
+            }
+        }
         deaths += 1;
     };
     let ended = run.run().await.expect("read a run");
@@ -67,10 +74,12 @@ pub async fn runs_in_flight_at_two_deaths_go_on_at_full_speed(database: Database
         worker.kill();
     }
     let survivor = testbed.spawn("survivor", &settings);
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     until("all runs are in flight again", async || (testbed.ledger.begins().len() == 120).then_some(())).await;
     // The gates are closed, so no run has made room for another one.
-    assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    // More runs were claimed at once than may begin together.
+    survivor.says("the run is held back").await;
     testbed.open_gate("one");
     testbed.open_gate("two");
     testbed.all_end(&runs).await;
@@ -97,17 +106,50 @@ pub async fn a_run_that_records_an_outcome_in_each_life_is_never_suspected(datab
     testbed.sweep().await;
 }
 
+/// The number and the times of the runs of
+/// [`no_innocent_run_fails_beside_runs_that_kill_their_workers`].
+struct Bombs {
+    poison: u64,
+    innocent: u64,
+    /// The duration of the step of an innocent run.
+    step: Duration,
+    /// How long the body of a poison lives before it aborts its process.
+    fuse: Duration,
+}
+
+impl Bombs {
+    /// Reads `WORKFLOW_KILL_BOMBS`, four numbers such as `3,12,40,0`: runs that abort, innocent
+    /// runs, the seconds of an innocent step, and the seconds before an abort. Default: `2,8,2,0`,
+    /// which a test can wait for.
+    fn of_environment() -> Self {
+        let text = std::env::var("WORKFLOW_KILL_BOMBS").unwrap_or_else(|_| "2,8,2,0".into());
+        let numbers: Vec<u64> = text.split(',').map(|number| number.trim().parse().expect("a number")).collect();
+        let [poison, innocent, step, fuse] = numbers[..] else { panic!("WORKFLOW_KILL_BOMBS={text}: four numbers") };
+        Self { poison, innocent, step: Duration::from_secs(step), fuse: Duration::from_secs(fuse) }
+    }
+
+    /// Returns how long one worker may live: each innocent run may have to be driven alone for a
+    /// while.
+    fn longest_life(&self) -> Duration {
+        Duration::from_secs(120) + (self.step + self.fuse) * 20
+    }
+}
+
 /// Poison beside innocent runs with long steps: each poison fails, after at most 10 deaths that it
-/// caused or shared, and no innocent run does.
+/// caused or shared, and no innocent run does. See [`Bombs::of_environment`] for longer steps.
 pub async fn no_innocent_run_fails_beside_runs_that_kill_their_workers(database: Database) {
+    let bombs = Bombs::of_environment();
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();
-    settings.pause = 2000;
+    settings.pause = u64::try_from(bombs.step.as_millis()).expect("a short time");
+    let fuse = u64::try_from(bombs.fuse.as_millis()).expect("a short time");
     let (mut poison, mut innocent) = (Vec::new(), Vec::new());
-    for n in 0..8 {
-        innocent.push(testbed.client.start(workflows::leaf, n).await.expect("start"));
-        if n % 4 == 1 {
-            poison.push(testbed.client.start(workflows::aborter, n).await.expect("start"));
+    for n in 0..bombs.innocent.max(bombs.poison) {
+        if n < bombs.innocent {
+            innocent.push(testbed.client.start(workflows::leaf, n).await.expect("start"));
+        }
+        if n < bombs.poison {
+            poison.push(testbed.client.start(workflows::slow_aborter, fuse).await.expect("start"));
         }
     }
     let mut deaths = 0;
@@ -120,10 +162,14 @@ pub async fn no_innocent_run_fails_beside_runs_that_kill_their_workers(database:
     };
     while !ended().await {
         let mut worker = testbed.spawn(&format!("worker-{deaths}"), &settings);
-        until("the worker dies or all runs end", async || (worker.ended().is_some() || ended().await).then_some(()))
-            .await;
+        let begun = Instant::now();
+        while worker.ended().is_none() && !ended().await {
+            assert!(begun.elapsed() < bombs.longest_life(), "no end after {deaths} deaths: {}", worker.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         deaths += 1;
     }
+    println!("{database:?}: {deaths} workers for {} runs that abort", bombs.poison);
     for run in &innocent {
         let row = run.run().await.expect("read a run");
         assert_eq!((row.status, row.crashes), (RunStatus::Succeeded, 0), "{row:?}");

@@ -12,6 +12,7 @@ mod continue_as_new;
 mod crash_loop;
 mod external_events;
 mod failpoints;
+mod lapsed_lease;
 mod map;
 mod matrix;
 mod planted;
@@ -88,6 +89,13 @@ workflow_tests::cases! {
     blocked_threads {
         a_step_that_blocks_every_thread_keeps_its_lease,
         a_run_that_never_awaits_loses_its_lease_and_its_neighbour_does_not,
+        a_runtime_that_stands_still_gives_up_all_its_runs,
+        a_run_that_never_awaits_is_cleaned_up_by_its_successor,
+        a_run_that_never_awaits_ends_without_another_worker,
+    }
+    lapsed_lease {
+        a_body_is_dropped_when_its_lease_may_have_ended,
+        a_body_ends_after_its_lease_if_its_worker_lets_it,
     }
     step_limits {
         a_limit_for_steps_holds_while_workers_are_killed,

@@ -124,7 +124,11 @@ impl Retry {
         let seconds = self.initial_delay.as_secs_f64() * self.factor.powi(exponent);
         // `min` also handles an overflow to infinity.
         let delay = Duration::try_from_secs_f64(seconds.min(self.max_delay.as_secs_f64())).unwrap_or(self.max_delay);
-        Some(if self.jitter { delay.mul_f64(fraction.clamp(0.0, 1.0)) } else { delay })
+        if !self.jitter {
+            return Some(delay);
+        }
+        // Rounded to a floating-point number, the longest duration is longer than any duration.
+        Some(Duration::try_from_secs_f64(delay.as_secs_f64() * fraction.clamp(0.0, 1.0)).unwrap_or(delay))
     }
 
     /// Returns the number of the attempt within its round. A round has as many attempts as the
@@ -138,5 +142,19 @@ impl Retry {
 impl Default for Retry {
     fn default() -> Self {
         Self::STEP_DEFAULT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_delays_do_not_overflow() {
+        let longest = Retry::exponential().initial_delay(Duration::MAX).max_delay(Duration::MAX).factor(f64::MAX);
+        for retry in [longest, longest.jitter(false), Retry::fixed(Duration::MAX)] {
+            assert_eq!(retry.delay_after(9, 1.0), Some(Duration::MAX), "{retry:?}");
+        }
+        assert_eq!(longest.delay_after(1, 0.0), Some(Duration::ZERO));
     }
 }

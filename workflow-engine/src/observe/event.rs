@@ -119,6 +119,11 @@ pub enum Event<'a> {
         status: RunStatus,
         /// The kind of its error, if it failed.
         kind: Option<ErrorKind>,
+        /// The key of the step whose failure ended the run; `None` if the run did not fail, or
+        /// failed outside of its steps.
+        step: Option<&'a str>,
+        /// The attempt of the run that ended, from 1.
+        attempt: i64,
         /// The time since its first claim, or since the first claim of its present generation.
         duration: Duration,
     },

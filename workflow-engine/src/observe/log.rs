@@ -60,17 +60,19 @@ impl Observer for LogObserver {
             }
             Event::RunContinued { run, generation } => run!(debug, event, run, generation, "run continues as new"),
             Event::RunReleased { run } => run!(debug, event, run, "run given back"),
-            Event::RunEnded { run, status, kind, duration } => {
+            Event::RunEnded { run, status, kind, step, attempt, duration } => {
                 let status_name = status.as_str();
-                match (status, kind) {
-                    (RunStatus::Succeeded, _) => {
-                        run!(debug, event, run, status = status_name, ?duration, "run succeeded");
+                match status {
+                    RunStatus::Succeeded => {
+                        run!(debug, event, run, status = status_name, attempt, ?duration, "run succeeded");
                     }
-                    (RunStatus::Canceled, _) => run!(info, event, run, status = status_name, ?duration, "run canceled"),
-                    (_, Some(kind)) => {
-                        run!(warn, event, run, status = status_name, error = %kind, ?duration, "run failed");
+                    RunStatus::Canceled => {
+                        run!(info, event, run, status = status_name, attempt, ?duration, "run canceled");
                     }
-                    (_, None) => run!(warn, event, run, status = status_name, ?duration, "run failed"),
+                    _ => {
+                        let error = kind.map(tracing::field::display);
+                        run!(warn, event, run, status = status_name, error, step, attempt, ?duration, "run failed");
+                    }
                 }
             }
             Event::LeaseLost { run, worker } => {

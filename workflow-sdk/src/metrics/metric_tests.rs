@@ -45,7 +45,7 @@ fn send_every_event(metrics: &Metrics) {
     let (run, step) = (run(&id), step(&id));
     let error = DatabaseError::new(DatabaseErrorKind::Unreachable, "commit", "gone");
     let failed = |retry_after| Event::CommitFailed { writes: 1, failures: 1, retry_after, error: &error };
-    let ended = |status, kind| Event::RunEnded { run, status, kind, duration: SECOND };
+    let ended = |status, kind| Event::RunEnded { run, status, kind, step: None, attempt: 1, duration: SECOND };
     let claimed = Event::RunClaimed { run, worker, epoch: 1, attempt: 1 };
     let diverged = |is_new| Event::RunDiverged { run, report: "", is_new };
     let events = [

@@ -102,7 +102,7 @@ impl State {
             Event::RunRetried { run, .. } => self.left(common, run).retried.increment(1),
             Event::RunContinued { run, .. } | Event::RunReleased { run } => drop(self.left(common, run)),
             Event::LeaseLost { run, .. } => self.left(common, run).leases_lost.increment(1),
-            Event::RunEnded { run, status, kind, duration } => {
+            Event::RunEnded { run, status, kind, duration, .. } => {
                 let lane = self.left(common, run);
                 match status {
                     RunStatus::Succeeded => lane.succeeded.increment(1),

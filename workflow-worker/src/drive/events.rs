@@ -79,7 +79,8 @@ impl LastChange {
         observers.event(&match self {
             Self::Ended { status, error } => {
                 let (kind, duration) = (error.as_ref().map(|error| error.kind), now.since(run.started_at));
-                Event::RunEnded { run: name, status: *status, kind, duration }
+                let step = error.as_ref().and_then(|error| error.step_key.as_deref());
+                Event::RunEnded { run: name, status: *status, kind, step, attempt: run.attempt, duration }
             }
             Self::Parked { until } => Event::RunParked { run: name, until: *until },
             Self::Diverged { report } => {

@@ -7,7 +7,9 @@ use workflow_engine::runtime::Polled;
 use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
+use crate::WorkerOptions;
 use crate::claim_state::Directive;
+use crate::lease::LEASES_WITHOUT_ANSWER;
 use crate::quarantine::QUARANTINE_RETRY_DELAY;
 
 /// How long a run whose history does not fit the code waits for other code.
@@ -50,16 +52,24 @@ pub(crate) enum Exit {
     Released,
     /// The run may be what kills its workers, and may not be driven beside others now.
     QuarantineFull,
+    /// An older drive of the run blocks a thread of this worker.
+    Blocked,
     /// The claim is lost.
     Lost,
 }
 
 /// Returns the write that ends a claimed run before its workflow is called, if it is to end.
-pub(super) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
+/// `polled_for`: for how long an older drive of the run has polled its workflow.
+pub(super) fn before_drive(
+    run: &ClaimedRun,
+    now: Timestamp,
+    options: &WorkerOptions,
+    polled_for: Option<Duration>,
+) -> Option<Write> {
     let ClaimedRun { claim, parent_run_id, .. } = *run;
     // Only an earlier claim can have started children and begun waits.
     let was_claimed = claim.epoch > 1;
-    let end = early_end(run, now, max_crashes)?;
+    let end = early_end(run, now, options, polled_for)?;
     Some(Write::End(EndWrite { claim, parent_run_id, has_children: was_claimed, has_event_waits: was_claimed, end }))
 }
 
@@ -73,14 +83,26 @@ pub(super) struct LeftBehind {
     pub(super) has_seats: bool,
 }
 
-fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
-    // A run that was claimed before may have something to clean up, and is driven.
-    let is_first = run.claim.epoch == 1;
-    if is_first && run.cancel_requested {
-        return Some(RunEnd::Canceled);
-    }
-    if is_first && run.deadline_at.is_some_and(|deadline| deadline <= now) {
-        return Some(deadline_end(Vec::new()));
+fn early_end(
+    run: &ClaimedRun,
+    now: Timestamp,
+    options: &WorkerOptions,
+    polled_for: Option<Duration>,
+) -> Option<RunEnd> {
+    let max_crashes = options.max_crashes;
+    if let Some(by) = told_to_end(run, now) {
+        // A run that was claimed before may have something to clean up, and is driven.
+        if run.claim.epoch == 1 {
+            return Some(interrupted_end(by));
+        }
+        // A run that blocks a thread is not driven here. Since its lease was given up, it has had
+        // the grace to clean up on another worker.
+        let grace = options.lease * LEASES_WITHOUT_ANSWER + options.cancel_grace;
+        if polled_for.is_some_and(|time| time > grace) {
+            let (run_id, workflow) = (run.claim.run_id, &run.lane.workflow);
+            tracing::warn!(%run_id, workflow, ?by, "the run blocks its thread beyond its grace; it ends without clean-up");
+            return Some(interrupted_end(by));
+        }
     }
     if run.lone_crashes > i64::from(max_crashes) {
         let message = format!(
@@ -91,6 +113,20 @@ fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEn
         return Some(RunEnd::Failed(StoredError::new(ErrorKind::CrashLoop, message)));
     }
     None
+}
+
+/// Returns why a claimed run was told to end, if it was.
+fn told_to_end(run: &ClaimedRun, now: Timestamp) -> Option<Interruption> {
+    let has_passed = run.deadline_at.is_some_and(|deadline| deadline <= now);
+    run.cancel_requested.then_some(Interruption::Canceled).or(has_passed.then_some(Interruption::Deadline))
+}
+
+/// Returns the end of a run that does not end by itself after this interruption.
+fn interrupted_end(by: Interruption) -> RunEnd {
+    match by {
+        Interruption::Canceled => RunEnd::Canceled,
+        Interruption::Deadline => deadline_end(Vec::new()),
+    }
 }
 
 /// Returns the exit that a directive asks for, if it asks for one at once.
@@ -152,8 +188,7 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
     match exit {
         Exit::Ended(result, interruption) => end(run_end(result, interruption)),
         Exit::Continued(input) => Some(Write::Continue(ContinueWrite { claim: run.claim, input })),
-        Exit::GraceOver(Interruption::Canceled) => end(RunEnd::Canceled),
-        Exit::GraceOver(Interruption::Deadline) => end(deadline_end(Vec::new())),
+        Exit::GraceOver(by) => end(interrupted_end(by)),
         Exit::Retry(write) => Some(Write::Retry(*write)),
         Exit::Park { until, until_deadline, wakes } => park_write(wakes, until, until_deadline, None, true),
         Exit::Diverged { divergence, grace_ends_at } => {
@@ -169,7 +204,7 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
             park(now + DIVERGENCE_DELAY, Some(stored), false)
         }
         Exit::Released => park(now, None, false),
-        Exit::QuarantineFull => park(now + QUARANTINE_RETRY_DELAY, None, false),
+        Exit::QuarantineFull | Exit::Blocked => park(now + QUARANTINE_RETRY_DELAY, None, false),
         Exit::Lost => None,
     }
 }

@@ -56,7 +56,7 @@ fn failpoints_of(write: &Write) -> (&'static str, &'static str) {
 }
 
 /// Logs the troubles of a drive that its last event does not show.
-pub(super) fn report(run: &ClaimedRun, exit: &Exit) {
+pub(super) fn report(shared: &Shared, run: &ClaimedRun, exit: &Exit) {
     let run_id = run.claim.run_id;
     let workflow = &run.lane.workflow;
     match exit {
@@ -66,9 +66,18 @@ pub(super) fn report(run: &ClaimedRun, exit: &Exit) {
             let error = error as &dyn std::error::Error;
             tracing::warn!(%run_id, workflow, error, "run parked: its history was not read, trying again");
         }
+        // A run without crashes waits for one that is driven alone, and that one was warned of.
+        Exit::QuarantineFull if run.crashes > 1 && shared.held_back.take_due() => tracing::warn!(
+            %run_id,
+            workflow,
+            crashes = run.crashes,
+            "the run is held back, and maybe others: its workers died while it was in flight, so few such runs begin \
+             together"
+        ),
         Exit::QuarantineFull => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits: it may be what kills its workers")
         }
+        Exit::Blocked => tracing::debug!(%run_id, workflow, "run waits: it blocks a thread of this worker"),
         _ => {}
     }
 }
