@@ -27,6 +27,17 @@ async fn slice(kind: &str, database: Database, count: usize) {
     assert_eq!(report.ended, report.runs, "{report}");
 }
 
+#[test]
+fn the_script_runs_every_kind_on_each_of_its_databases() {
+    let script = include_str!("../../scripts/campaign");
+    for kind in campaign::KINDS {
+        for database in kind.databases {
+            let command = format!("\nrun {} {} ", kind.name, database.name());
+            assert!(script.contains(&command), "scripts/campaign lacks {command:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_connection_loses_nothing() {
     slice("wire", Database::Postgres, 16).await;

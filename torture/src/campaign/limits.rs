@@ -1,5 +1,5 @@
-//! The kind `limits`: workers die, or stand still for longer than their leases, while the queue of
-//! all runs and its gates have limits.
+//! The kind `limits`: workers die, stand still for longer than their leases or lose connections,
+//! while the queue of all runs and its gates have limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -9,13 +9,14 @@ use rustix::process::Signal;
 use workflow_sdk::{Client, GateLimits, QueueLimits};
 use workflow_tests::until;
 
+use super::cuts::Cuts;
 use super::{Part, Report, Round, RoundOptions};
 use crate::worker_process::WorkerProcess;
 
 /// The queue of the programs.
 const QUEUE: &str = "default";
 
-/// The limit of the queue. The workers have room for seven times as many runs.
+/// The limit of the queue. The workers have room for at least seven times as many runs.
 const LIMIT: u32 = 5;
 
 /// The number of gates, and the limit of each.
@@ -25,7 +26,7 @@ const LIMIT_OF_GATE: u32 = 2;
 /// The lease of every worker, in milliseconds.
 const LEASE: u64 = 1000;
 
-/// One of so many faults is a stop past the lease.
+/// One of so many faults is a stop past the lease, and on PostgreSQL another one a cut connection.
 const STOPS: usize = 8;
 
 /// How long a change of a limit may take to hold everywhere, and a little more for a slow machine.
@@ -34,7 +35,9 @@ const EVERYWHERE: Duration = Duration::from_secs(4);
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
     let options = RoundOptions { gates: GATES, ..RoundOptions::default() };
+    let mut cuts = Cuts::of(&part);
     let mut round = Round::begin_with(part, "limits", options, |settings| settings.lease = Some(LEASE)).await;
+    cuts.spawn(&mut round);
     // A lease that ends during a stop is a lost claim.
     round.disturbed = round.workers.iter().map(WorkerProcess::pid).collect();
     let client = round.testbed.client.clone();
@@ -55,10 +58,15 @@ pub(super) async fn round(part: Part) -> Report {
             let held = round.held_by(&round.workers[victim]).await > 0;
             tokio::time::sleep(Duration::from_millis(round.random.u64(LEASE..3 * LEASE))).await;
             round.workers[victim].signal(Signal::CONT);
+            round.note("stops", 1);
             held
+        } else if fault % STOPS == STOPS / 2 && cuts.cut(&mut round).await {
+            true
         } else {
+            let dead = round.workers[victim].pid();
             let was_at_work = round.kill(victim).await;
-            round.spawn();
+            round.note("kills", 1);
+            cuts.replace(&mut round, dead);
             round.disturbed.extend(round.workers.iter().map(WorkerProcess::pid));
             was_at_work
         };
@@ -68,8 +76,8 @@ pub(super) async fn round(part: Part) -> Report {
     }
     let (most, most_of_gate, looks) = gauge.end().await;
     round.note("looks at the queue", looks);
-    round.note("most runs at once", most as usize);
-    round.note("most runs of a gate at once", most_of_gate as usize);
+    round.most("runs at once", most as usize);
+    round.most("runs of a gate at once", most_of_gate as usize);
     if most > LIMIT {
         round.violation("I-Limit", format!("{most} runs of queue {QUEUE} held a slot at once, of {LIMIT}"));
     }

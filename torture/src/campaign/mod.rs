@@ -8,6 +8,7 @@
 
 mod bombs;
 mod cluster;
+mod cuts;
 mod disk;
 mod equal;
 mod events;
@@ -271,8 +272,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "limits",
-        what: "workers die of SIGKILL, or stand still past their leases, while the queue of all runs has a limit",
-        delivered: "the process ran a body or held a claim",
+        what: "workers die of SIGKILL, stand still past their leases or lose connections, while the queue of all runs has a limit",
+        delivered: "the process ran a body or held a claim, or its connection was active",
         databases: BOTH,
         round: 100,
         has_own_servers: false,
@@ -280,8 +281,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "seats",
-        what: "workers die of SIGKILL, or stand still past their leases, while steps share the seats and the rate of a limit",
-        delivered: "the process ran a body or held a claim",
+        what: "workers die of SIGKILL, stand still past their leases or lose connections, while steps share the seats and the rate of a limit",
+        delivered: "the process ran a body or held a claim, or its connection was active",
         databases: BOTH,
         round: 100,
         has_own_servers: false,
@@ -289,8 +290,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "schedules",
-        what: "workers die of SIGKILL every 300 ms while they fire schedules, which a person triggers and changes at the same moments",
-        delivered: "the process ran a body or held a claim; the count is the number of occurrences",
+        what: "workers die of SIGKILL, stand still past their leases or lose connections while they fire schedules, which a person triggers and changes at the same moments",
+        delivered: "as for limits; the count is the number of occurrences",
         databases: BOTH,
         round: 250,
         has_own_servers: false,

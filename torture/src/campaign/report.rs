@@ -39,6 +39,8 @@ pub struct Report {
     pub taken_over: usize,
     /// Further counts of the kind.
     pub notes: BTreeMap<String, usize>,
+    /// The largest numbers that any round has seen.
+    pub most: BTreeMap<String, usize>,
     /// The duration of the campaign.
     pub wall: Duration,
     /// The violations that were found.
@@ -76,6 +78,7 @@ impl Report {
             crashes: 0,
             taken_over: 0,
             notes: BTreeMap::new(),
+            most: BTreeMap::new(),
             wall: Duration::ZERO,
             violations: Vec::new(),
         }
@@ -125,6 +128,10 @@ impl Report {
         self.taken_over += round.taken_over;
         for (what, count) in round.notes {
             *self.notes.entry(what).or_default() += count;
+        }
+        for (what, count) in round.most {
+            let most = self.most.entry(what).or_default();
+            *most = count.max(*most);
         }
         self.violations.extend(round.violations);
     }
@@ -183,6 +190,9 @@ impl fmt::Display for Report {
         writeln!(f, "acknowledged  {}", self.acknowledged)?;
         for (what, count) in &self.notes {
             writeln!(f, "              {count} {what}")?;
+        }
+        for (what, count) in &self.most {
+            writeln!(f, "              at most {count} {what}")?;
         }
         writeln!(
             f,

@@ -1,10 +1,11 @@
 //! The kind `rolling`: two releases side by side, and a migration of the schema while they work.
+//! Most runs wait behind gates, which the workers of both releases look at.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 use sqlx::{AssertSqlSafe, Executor, raw_sql};
-use workflow_sdk::RunId;
+use workflow_sdk::{GateLimits, QueueLimits, RunId};
 
 use super::load::patiently;
 use super::wire::until;
@@ -37,10 +38,16 @@ const RECOVERY: Duration = Duration::from_secs(90);
 /// The number of worker processes.
 const WORKERS: usize = 3;
 
+/// The number of gates, and the limit of each.
+const GATES: usize = 2;
+const LIMIT_OF_GATE: u32 = 4;
+
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
-    let options = RoundOptions { workers: WORKERS, forbidden: FORBIDDEN, ..RoundOptions::default() };
+    let options = RoundOptions { workers: WORKERS, gates: GATES, forbidden: FORBIDDEN, ..RoundOptions::default() };
     let mut round = Round::begin(part, "rolling", options).await;
+    let limits = QueueLimits::none().per_gate(GateLimits::none().concurrency(LIMIT_OF_GATE));
+    round.testbed.client.queue("default").set_limits(limits).await.expect("limit the gates");
     let mut runs: Vec<(RunId, u64)> = Vec::new();
     // The last fault of the count is the migration.
     for _ in 1..count {
@@ -89,9 +96,12 @@ pub(super) async fn round(part: Part) -> Report {
 async fn start(round: &mut Round, runs: &mut Vec<(RunId, u64)>) {
     let client = round.testbed.client.clone();
     for n in 0..2 {
-        let changing = patiently(|| client.start(rolled, n)).await.expect("start a run").id();
-        let first = patiently(|| client.start(FirstVersion, n)).await.expect("start a run").id();
-        let second = patiently(|| client.start(SecondVersion, n)).await.expect("start a run").id();
+        // Both versions wait behind one gate. A worker of one must not put it to sleep for the
+        // other.
+        let gate = format!("gate-{}", n + 1);
+        let changing = patiently(|| client.start(rolled, n).gate(&gate)).await.expect("start a run").id();
+        let first = patiently(|| client.start(FirstVersion, n).gate(&gate)).await.expect("start a run").id();
+        let second = patiently(|| client.start(SecondVersion, n).gate(&gate)).await.expect("start a run").id();
         for (id, output) in [(changing, n + 3), (first, n + 1), (second, n + 2)] {
             round.testbed.ledger.append(Fact::Started, &id.to_string(), 0);
             runs.push((id, output));

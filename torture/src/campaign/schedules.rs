@@ -1,21 +1,30 @@
-//! The kind `schedules`: workers that die while they fire schedules, which a person changes at the
-//! same time.
+//! The kind `schedules`: workers die, stand still for longer than their leases or lose connections
+//! while they fire schedules, which a person changes at the same time.
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::future::{join, join_all, try_join_all};
+use rustix::process::Signal;
 use workflow_sdk::{CatchUp, Occurrence, Overlap, RunFilter, RunSummary, SCHEDULE_TAG, Schedule, Timestamp};
 
+use super::cuts::Cuts;
 use super::{Part, Report, Round, RoundOptions};
 use crate::program::{End, Failing, Op, Program, program};
+use crate::worker_process::WorkerProcess;
 
 /// The number of schedules, each with an occurrence per second.
 const SCHEDULES: usize = 25;
 
-/// The time between two kills.
+/// The time between two faults.
 const GAP: Duration = Duration::from_millis(300);
+
+/// The lease of every worker, in milliseconds.
+const LEASE: u64 = 1000;
+
+/// One of so many faults is a stop past the lease, and on PostgreSQL another one a cut connection.
+const STOPS: usize = 8;
 
 /// How many schedules a person triggers in each second, and how many a person changes. That is done
 /// at the moment at which the workers fire them.
@@ -28,13 +37,18 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
     let limit = count.div_ceil(SCHEDULES) as u64;
-    let mut round = Round::begin(part, "schedules", RoundOptions::default()).await;
+    let mut cuts = Cuts::of(&part);
+    let options = RoundOptions::default();
+    let mut round = Round::begin_with(part, "schedules", options, |settings| settings.lease = Some(LEASE)).await;
+    cuts.spawn(&mut round);
+    // A lease that ends during a stop is a lost claim.
+    round.disturbed = round.workers.iter().map(WorkerProcess::pid).collect();
     round.wait_for_work().await;
     for number in 0..SCHEDULES {
         round.testbed.client.create_schedule(every_second(number, limit, 0)).await.expect("create a schedule");
     }
     let begun = Instant::now();
-    let (mut killed, mut second) = (Instant::now(), 0);
+    let (mut disturbed, mut second, mut stopped) = (Instant::now(), 0, None);
     let mut triggers = [0; SCHEDULES];
     while !are_over(&round).await && begun.elapsed() < Duration::from_secs(limit) + PATIENCE {
         let now = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs();
@@ -42,19 +56,16 @@ pub(super) async fn round(part: Part) -> Report {
             second = now;
             interfere(&mut round, limit, &mut triggers).await;
         }
-        if killed.elapsed() >= GAP {
-            killed = Instant::now();
-            let victim = match round.random.u32(0..4) {
-                0 => round.random.usize(0..round.workers.len()),
-                _ => round.busiest(),
-            };
-            let was_at_work = round.kill(victim).await;
-            round.report.faults += 1;
-            round.report.delivered += usize::from(was_at_work);
-            round.spawn();
+        if disturbed.elapsed() >= GAP {
+            disturbed = Instant::now();
+            disturb(&mut round, &mut cuts, &mut stopped).await;
+        }
+        if stopped.is_some_and(|(_, until)| Instant::now() >= until) {
+            go_on(&round, &mut stopped);
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    go_on(&round, &mut stopped);
     let mut started = 0;
     for (number, triggers) in triggers.into_iter().enumerate() {
         started += judge(&mut round, &name(number), limit, triggers).await;
@@ -63,6 +74,44 @@ pub(super) async fn round(part: Part) -> Report {
     round.note("triggers", triggers.iter().sum::<u64>().try_into().unwrap_or(usize::MAX));
     round.report.done += started.min(count);
     round.finish().await
+}
+
+/// A process that stands still, and until when.
+type Stopped = Option<(u32, Instant)>;
+
+/// Disturbs one worker: most die. While one stands still, the others fire the schedules.
+async fn disturb(round: &mut Round, cuts: &mut Cuts, stopped: &mut Stopped) {
+    round.report.faults += 1;
+    let victim = match round.random.u32(0..4) {
+        0 => round.random.usize(0..round.workers.len()),
+        _ => round.busiest(),
+    };
+    let pid = round.workers[victim].pid();
+    let was_at_work = if round.report.faults.is_multiple_of(STOPS) && stopped.is_none() {
+        round.testbed.stop(&round.workers[victim]).await;
+        // It goes on before the next cut, which needs a worker that works.
+        let stands = Duration::from_millis(round.random.u64(LEASE..2 * LEASE));
+        *stopped = Some((pid, Instant::now() + stands));
+        round.note("stops", 1);
+        round.held_by(&round.workers[victim]).await > 0
+    } else if round.report.faults % STOPS == STOPS - 1 && cuts.cut(round).await {
+        true
+    } else {
+        let was_at_work = round.kill(victim).await;
+        round.note("kills", 1);
+        cuts.replace(round, pid);
+        round.disturbed.extend(round.workers.iter().map(WorkerProcess::pid));
+        was_at_work
+    };
+    round.report.delivered += usize::from(was_at_work);
+}
+
+/// Lets the worker that stands still go on, unless it was killed meanwhile.
+fn go_on(round: &Round, stopped: &mut Stopped) {
+    let Some((pid, _)) = stopped.take() else { return };
+    if let Some(worker) = round.workers.iter().find(|worker| worker.pid() == pid) {
+        worker.signal(Signal::CONT);
+    }
 }
 
 /// Triggers and changes schedules, all at once, and counts the triggers.

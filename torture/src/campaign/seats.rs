@@ -1,5 +1,5 @@
-//! The kind `seats`: workers die, or stand still for longer than their leases, while the steps of
-//! all runs share the seats and the rate of a limit.
+//! The kind `seats`: workers die, stand still for longer than their leases or lose connections,
+//! while the steps of all runs share the seats and the rate of a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Signal;
 use workflow_sdk::{LimitRule, Rate};
 
+use super::cuts::Cuts;
 use super::{Part, Report, Round, RoundOptions};
 use crate::checker::Violation;
 use crate::ledger::{Fact, Line};
@@ -32,7 +33,7 @@ const LEASE: u64 = 1000;
 /// The duration of a short step, in milliseconds: long enough for most kills to hit one.
 const PAUSE: u64 = 10;
 
-/// One of so many faults is a stop past the lease.
+/// One of so many faults is a stop past the lease, and on PostgreSQL another one a cut connection.
 const STOPS: usize = 8;
 
 pub(super) async fn round(part: Part) -> Report {
@@ -42,7 +43,9 @@ pub(super) async fn round(part: Part) -> Report {
     // Twice as many programs as elsewhere, because many wait for seats.
     let options = RoundOptions { shape, at_once: 48, limit: Some(rule), ..RoundOptions::default() };
     let slow = |settings: &mut WorkerSettings| (settings.lease, settings.pause) = (Some(LEASE), PAUSE);
+    let mut cuts = Cuts::of(&part);
     let mut round = Round::begin_with(part, "seats", options, slow).await;
+    cuts.spawn(&mut round);
     // A lease that ends during a stop is a lost claim.
     round.disturbed = round.workers.iter().map(WorkerProcess::pid).collect();
     let gauge = Gauge::start(&round.testbed).await;
@@ -57,11 +60,15 @@ pub(super) async fn round(part: Part) -> Report {
             let held = round.held_by(&round.workers[victim]).await > 0;
             tokio::time::sleep(Duration::from_millis(round.random.u64(LEASE..3 * LEASE))).await;
             round.workers[victim].signal(Signal::CONT);
+            round.note("stops", 1);
             held
+        } else if fault % STOPS == STOPS / 2 && cuts.cut(&mut round).await {
+            true
         } else {
             let was_at_work = round.kill(victim).await;
             halts.push((micros(), pid));
-            round.spawn();
+            round.note("kills", 1);
+            cuts.replace(&mut round, pid);
             round.disturbed.extend(round.workers.iter().map(WorkerProcess::pid));
             was_at_work
         };
@@ -71,14 +78,21 @@ pub(super) async fn round(part: Part) -> Report {
     }
     let (most, looks) = gauge.end().await;
     round.note("looks at the seats", looks);
-    round.note("most seats of a key at once", most);
+    round.most("seats of a key at once", most);
     if most > SEATS as usize {
         round.violation("I-Limit", format!("{most} steps held a seat of one key at once, of {SEATS}"));
     }
     let lines = round.testbed.ledger.lines();
     round.note("bodies with a seat", seated(&lines).filter(|(line, _)| line.fact == Fact::Begin).count());
     // The rest of the load ends under the limit: with a lost seat it could not.
-    round.finish_with(|evidence| violations(&evidence.lines, &halts)).await
+    round
+        .finish_with(|evidence| {
+            // A worker without its session loses its seats while its bodies go on.
+            let keeps_seats = |line: &&Line| !evidence.unlocked.contains(&line.pid);
+            let lines: Vec<Line> = evidence.lines.iter().filter(keeps_seats).cloned().collect();
+            violations(&lines, &halts)
+        })
+        .await
 }
 
 /// Returns the microseconds since 1970.

@@ -72,6 +72,8 @@ impl Location {
             concurrency: 100,
             linger: 1000,
             grace: 30_000,
+            cancel_grace: None,
+            lets_bodies_end: false,
             max_crashes: None,
             pause: 2,
             threads: 2,
