@@ -1363,8 +1363,10 @@ export interface components {
         };
         /** @description The answer to an order. */
         Done: components["schemas"]["OrderOutcome"] & {
-            /** @description One sentence for people. */
+            /** @description One sentence for people, with the warning. */
             message: string;
+            /** @description Why a change that was made may not be the one that was meant: no worker, run or setting had the name of its queue or limit before. `None`: nothing speaks against it. */
+            warning?: string | null;
         };
         /** @description The form of a Duration in JSON, for documents of an interface. */
         Duration: {

@@ -349,6 +349,39 @@ pub async fn orders_change_queues_gates_and_limits(db: Live) {
     assert_eq!(db.client.limit("llm").record().await.unwrap().unwrap().overridden, None);
 }
 
+/// A queue may be limited before its first worker begins, so an unknown name is not refused.
+pub async fn an_order_about_an_unknown_queue_or_limit_is_carried_out_with_a_warning(db: Live) {
+    let warning = async |action| order(&db, action).await.unwrap().warning;
+    let (limits, rule) = (QueueLimits::none().concurrency(3), LimitRule::none().concurrency(2));
+    let limit_queue = |queue: &str| Action::SetQueueLimits { queue: queue.into(), limits };
+    let set_limit = |limit: &str| Action::SetLimit { limit: limit.into(), rule };
+    let unknown = r#"queue "mail" was not known before: the change holds from its first use on"#;
+    let first = order(&db, limit_queue("mail")).await.unwrap();
+    assert_eq!((first.outcome, first.warning.as_deref()), (OrderOutcome::Changed, Some(unknown)));
+    assert_eq!(first.message, format!("queue mail is changed; {unknown}"));
+    assert_eq!(warning(limit_queue("mail")).await, None, "it is set");
+    let mistyped = r#"queue "mial" was not known before: did you mean "mail"?"#;
+    assert_eq!(warning(Action::PauseQueue { queue: "mial".into() }).await.as_deref(), Some(mistyped));
+    assert!(db.client.queue("mial").record().await.unwrap().unwrap().pause.is_some(), "it is paused all the same");
+
+    db.client.start(obey, "now".into()).queue("runs").await.unwrap();
+    assert_eq!(warning(limit_queue("runs")).await, None, "a run waits in it");
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(obey).queues(["served"]));
+    until("the worker is recorded", async || {
+        let workers = db.client.store().workers().await.unwrap();
+        workers.iter().any(|worker| worker.lanes.iter().any(|lane| lane.queue == "served")).then_some(())
+    })
+    .await;
+    let weigh = Action::WeighGate { queue: "served".into(), gate: "acct-1".into(), weight: 2 };
+    assert_eq!(warning(weigh).await, None, "a worker serves it");
+    worker.stop().await;
+
+    assert!(warning(set_limit("llm")).await.unwrap().starts_with(r#"limit "llm" was not known before"#));
+    assert_eq!(warning(set_limit("llm")).await, None);
+    let mistyped = r#"limit "lmm" was not known before: did you mean "llm"?"#;
+    assert_eq!(warning(Action::ClearLimit { limit: "lmm".into() }).await.as_deref(), Some(mistyped));
+}
+
 pub async fn orders_change_schedules(db: Live) {
     let name = || "daily".to_owned();
     let day = Duration::from_secs(86_400);

@@ -8,6 +8,7 @@ use crate::Client;
 
 use super::OperateError;
 use super::counts::{AT_MOST, Count};
+use super::outcome::warning_about;
 
 /// The most limits in an answer: each costs a read.
 const MOST_LIMITS: usize = 1_000;
@@ -49,4 +50,12 @@ pub(super) async fn limits(client: &Client) -> Result<Vec<LimitView>, OperateErr
         limits.push(LimitView { name, declared, overridden, rule, not_understood, held, waiting });
     }
     Ok(limits)
+}
+
+/// Returns a warning about a limit that was neither declared nor set. Its name may be mistyped, or
+/// the order comes before the limit.
+pub(super) async fn warning(client: &Client, limit: &str) -> Result<Option<String>, OperateError> {
+    let records = client.read(client.store().limits()).await?;
+    let is_known = records.iter().any(|record| record.name == limit);
+    Ok((!is_known).then(|| warning_about("limit", limit, records.iter().map(|record| record.name.as_str()))))
 }

@@ -9,7 +9,9 @@ use workflow_engine::store::{CancelOutcome, PauseOutcome, PlaceOutcome, ResumeOu
 
 use crate::{Client, ClientError};
 
-use super::{Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, StartRun, bulk};
+use super::{
+    Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, StartRun, bulk, limits, queues,
+};
 
 /// Performs an order. Each call that it makes commits one write that may change something, so the
 /// order leaves one audit row.
@@ -36,6 +38,16 @@ async fn carry_out(
     trace: Option<TraceContext>,
 ) -> Result<Done, OperateError> {
     let target = order.action.target();
+    // The change itself makes the name known.
+    let warning = match &order.action {
+        Action::PauseQueue { queue }
+        | Action::ResumeQueue { queue }
+        | Action::SetQueueLimits { queue, .. }
+        | Action::ClearQueueLimits { queue }
+        | Action::WeighGate { queue, .. } => queues::warning(client, queue).await?,
+        Action::SetLimit { limit, .. } | Action::ClearLimit { limit } => limits::warning(client, limit).await?,
+        _ => None,
+    };
     let audited = client.audited(audit);
     let Order { action, actor, reason, .. } = order;
     let outcome = match action {
@@ -118,7 +130,7 @@ async fn carry_out(
         Action::StartBulk(start) => bulk::start(&audited, *start, actor, reason).await?,
         Action::StopBulk { bulk } => bulk::stop(&audited, bulk).await?,
     };
-    Ok(outcome.about(&target))
+    Ok(outcome.about(&target).warning(warning))
 }
 
 async fn start(client: &Client, run: StartRun, trace: Option<TraceContext>) -> Result<OrderOutcome, OperateError> {

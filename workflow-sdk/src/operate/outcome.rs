@@ -2,6 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{BulkId, RunId, RunStatus, Timestamp};
 
+use super::query::nearest;
+
 /// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -10,8 +12,12 @@ pub struct Done {
     /// The outcome, for programs.
     #[serde(flatten)]
     pub outcome: OrderOutcome,
-    /// One sentence for people.
+    /// One sentence for people, with the warning.
     pub message: String,
+    /// Why a change that was made may not be the one that was meant: no worker, run or setting had
+    /// the name of its queue or limit before. `None`: nothing speaks against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// The outcome of an order, for programs. Its text is an object with the name of the outcome:
@@ -144,6 +150,25 @@ impl OrderOutcome {
             Self::Changed => format!("{subject} is changed"),
             Self::Unchanged => format!("{subject} is as it was; nothing was changed"),
         };
-        Done { outcome: self, message }
+        Done { outcome: self, message, warning: None }
     }
+}
+
+impl Done {
+    /// Adds a warning to the answer, if there is one.
+    pub(super) fn warning(self, warning: Option<String>) -> Self {
+        match warning {
+            Some(warning) => Self { message: format!("{}; {warning}", self.message), warning: Some(warning), ..self },
+            None => self,
+        }
+    }
+}
+
+/// Returns the warning about a name that was not known before, with the nearest known one.
+pub(super) fn warning_about<'n>(what: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let advice = match nearest(name, known) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => "the change holds from its first use on".to_owned(),
+    };
+    format!("{what} {name:?} was not known before: {advice}")
 }

@@ -10,6 +10,7 @@ use workflow_engine::store::{GateList, ListedGate, WaitingPlace, WorkerRecord};
 use crate::Client;
 
 use super::counts::{AT_MOST, Count};
+use super::outcome::warning_about;
 use super::{Cursor, OperateError};
 
 /// The most lanes that are looked at for the names of queues and workflows.
@@ -152,6 +153,16 @@ async fn known(client: &Client) -> Result<BTreeMap<String, QueueRecord>, Operate
         names.into_iter().map(|name| (name.clone(), QueueRecord::new(name))).collect();
     records.extend(client.read(store.queues()).await?.into_iter().map(|record| (record.name.clone(), record)));
     Ok(records)
+}
+
+/// Returns a warning about a queue that has no record, no run and no worker. Such a name may be
+/// mistyped, or the order comes before the queue.
+pub(super) async fn warning(client: &Client, queue: &str) -> Result<Option<String>, OperateError> {
+    let mut names: BTreeSet<String> = known(client).await?.into_keys().collect();
+    let workers = client.read(client.store().workers()).await?;
+    names.extend(workers.into_iter().flat_map(|worker| worker.lanes).map(|lane| lane.queue));
+    let is_known = names.contains(queue);
+    Ok((!is_known).then(|| warning_about("queue", queue, names.iter().map(String::as_str))))
 }
 
 fn view(
