@@ -235,6 +235,28 @@ pub async fn a_child_has_the_version_the_tags_and_the_delay_of_its_call(db: Live
     working.stop().await;
 }
 
+/// Starts three children of one workflow, two of them under names of their own.
+#[workflow]
+async fn name_children(ctx: &Ctx) -> Result<u64> {
+    let (first, other) = (ctx.child(double, 1).name("first"), ctx.child(double, 2));
+    let (first, other, last) = futures::try_join!(first, other, ctx.child(double, 3).name("last"))?;
+    Ok(first + other + last)
+}
+
+pub async fn children_have_the_names_of_their_calls(db: Live) {
+    let working = LocalWorker::start(db.worker(()).register(double).register(name_children).linger(Duration::ZERO));
+    let run = db.client.start(name_children, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 12);
+    let children = db.client.list(&RunFilter::new().parent(run.id())).await.unwrap();
+    let mut steps: Vec<_> = children.into_iter().map(|child| child.parent.unwrap().step_key).collect();
+    steps.sort();
+    assert_eq!(steps, ["double", "first", "last"]);
+    let outputs = run.history().await.unwrap().into_iter().map(|row| (row.step_key, row.output.unwrap()));
+    let outputs: std::collections::BTreeMap<_, _> = outputs.collect();
+    assert_eq!(["first", "double", "last"].map(|key| outputs[key].as_str()), ["2", "4", "6"]);
+    working.stop().await;
+}
+
 /// Starts children of workflows that it knows by their names only.
 #[workflow]
 async fn dispatch(ctx: &Ctx, name: String) -> Result<(Value, String, String)> {

@@ -49,6 +49,18 @@ impl Calls {
         id
     }
 
+    /// Gives a call the key of another name, and the key that it took for the name `asked` back.
+    /// Returns `false`, and changes nothing, if the call was polled before.
+    pub(super) fn rename(&mut self, id: CallId, asked: &str, name: &str) -> bool {
+        let call = &mut self.calls[id.index()];
+        if !matches!(call.phase, Phase::Called) {
+            return false;
+        }
+        self.keys.give_back(asked, &call.key);
+        call.key = self.keys.take(name);
+        true
+    }
+
     /// Keeps a key from being given to a call that is added later.
     pub(super) fn reserve_key(&mut self, key: &str) {
         self.keys.reserve(key);

@@ -95,6 +95,72 @@ fn flow_with_key(detached: bool) -> Flow {
     })
 }
 
+/// A named child takes no number of the others, so a child beside them changes no key.
+#[test]
+fn children_of_one_workflow_are_told_apart_by_their_names() {
+    let flow = flow!(|ctx| {
+        let later = ctx.scope("later");
+        let handles = futures::try_join!(
+            ctx.child(kid, ()).name("net").detach(),
+            ctx.child(kid, ()).detach(),
+            later.child(kid, ()).name("tax").detach(),
+            ctx.child(kid, ()).name("net").detach(),
+            ctx.child(kid, ()).detach(),
+        )?;
+        Ok(handles.3.id().to_string())
+    });
+    let mut table = Table::default();
+    let id = Drive::begin(&table, &flow).quiesce(&mut table).value();
+    assert_eq!(outcomes(&table), ["net", "kid", "later/tax", "net:1", "kid:1"]);
+    assert_eq!(id, table.external.children["net:1"].run_id.to_string());
+    let mut replay = Drive::begin(&table, &flow);
+    assert_eq!(replay.advance().value(), id);
+    assert!(replay.in_flight.is_empty(), "the replay wrote rows");
+}
+
+#[test]
+fn a_key_that_a_later_call_has_built_on_stays_taken() {
+    let flow = flow!(|ctx| {
+        let (first, second) = (ctx.child(kid, ()), ctx.child(kid, ()));
+        first.name("first").detach().await?;
+        ctx.child(kid, ()).detach().await?;
+        Ok(second.detach().await?.id().to_string())
+    });
+    let mut table = Table::default();
+    let id = Drive::begin(&table, &flow).quiesce(&mut table).value();
+    assert_eq!(outcomes(&table), ["first", "kid:2", "kid:1"]);
+    assert_eq!(Drive::begin(&table, &flow).advance().value(), id);
+}
+
+#[test]
+fn a_name_for_a_child_that_was_recorded_without_one_is_a_divergence() {
+    let mut table = Table::default();
+    let unnamed = flow!(|ctx| { Ok(ctx.child(kid, ()).detach().await?.id().to_string()) });
+    let id = Drive::begin(&table, &unnamed).quiesce(&mut table).value();
+    let named = flow!(|ctx| { Ok(ctx.child(kid, ()).name("first").detach().await?.id().to_string()) });
+    let mut drive = Drive::begin(&table, &named);
+    let summary = drive.advance().divergence().summary();
+    assert!(summary.starts_with("nothing asks for child \"kid\""), "{summary}");
+    assert!(drive.in_flight.is_empty(), "no second child is started");
+    assert_eq!(Drive::begin(&table, &unnamed).advance().value(), id);
+}
+
+#[test]
+fn a_name_that_comes_too_late_or_is_empty_is_refused() {
+    let flow = flow!(|ctx| {
+        let mut child = ctx.child(kid, ());
+        assert!(futures::poll!(&mut child).is_pending());
+        let late = child.name("late").await.unwrap_err();
+        let empty = ctx.child(kid, ()).name("").await.unwrap_err();
+        assert_eq!((late.kind(), empty.kind()), (ErrorKind::Refused, ErrorKind::Refused));
+        Ok(late.message().to_owned())
+    });
+    let mut table = Table::default();
+    let text = Drive::begin(&table, &flow).quiesce(&mut table).value();
+    assert_eq!(text, "child \"kid\" was polled before it was given the name \"late\"");
+    assert!(table.external.children.is_empty());
+}
+
 #[test]
 fn a_child_whose_wait_is_dropped_continues_and_is_never_started_again() {
     let mut table = Table::default();

@@ -116,16 +116,29 @@ impl Calls {
     }
 }
 
-/// Returns the name of a call that takes its key from the order of the calls.
-fn literal_name(call: &ExprMethodCall) -> Option<&LitStr> {
-    let arguments = match call.method.to_string().as_str() {
-        "step" | "transaction" => 2..=2,
-        "compensate" => 2..=3,
-        "scope" => 1..=1,
+/// Returns a call of a context that takes its key from the order of the calls, and its name. The
+/// expression is that call, or the one that names a child.
+fn named_call(expression: &ExprMethodCall) -> Option<(&ExprMethodCall, &LitStr)> {
+    let (call, arguments) = match expression.method.to_string().as_str() {
+        "step" | "transaction" => (expression, 2..=2),
+        "compensate" => (expression, 2..=3),
+        "scope" => (expression, 1..=1),
+        "name" => (child(&expression.receiver)?, 1..=1),
         _ => return None,
     };
-    match inner_expression(call.args.first()?) {
-        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) if arguments.contains(&call.args.len()) => Some(name),
+    match inner_expression(expression.args.first()?) {
+        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) if arguments.contains(&expression.args.len()) => {
+            Some((call, name))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the call whose options a chain of methods sets, if it starts a child.
+fn child(receiver: &Expr) -> Option<&ExprMethodCall> {
+    match inner_expression(receiver) {
+        Expr::MethodCall(call) if call.method == "child" || call.method == "child_by_name" => Some(call),
+        Expr::MethodCall(call) => child(&call.receiver),
         _ => None,
     }
 }
@@ -145,7 +158,7 @@ fn root(receiver: &Expr) -> Option<&Ident> {
 impl<'ast> Visit<'ast> for Calls {
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         visit::visit_expr_method_call(self, call);
-        if let Some(name) = literal_name(call) {
+        if let Some((call, name)) = named_call(call) {
             self.record(call, name);
         }
     }

@@ -373,6 +373,8 @@ fn a_repeated_name_is_refused() {
             each.step("a", g).await?;
         }),
         quote!(async { ctx.step("a", f).await }.await?; ctx.step("a", g).await?;),
+        quote!(ctx.child(f, x).name("a").await?; ctx.child_by_name("g", y).queue("q").name("a").detach().await?;),
+        quote!(ctx.step("a", f).await?; ctx.child(g, x).name("a").await?;),
     ] {
         assert_eq!(found(body.clone()), ["repeated_name"], "{body}");
     }
@@ -406,6 +408,8 @@ fn other_uses_of_one_name_are_accepted() {
         quote!(ctx.step("a", f).await?; ctx.scope("a").step("a", g).await?; ctx.scope("b").step("a", g).await),
         quote!(tokio::select! { biased; x = p => ctx.step("a", f).await?, y = q => ctx.step("a", g).await? }),
         quote!(ctx.signal("a").await?; ctx.signal("a").await?; ctx.publish("b", x)?; ctx.publish("b", y)?;),
+        quote!(ctx.child(f, x).await?; ctx.child(f, y).await?; ctx.child(f, x).name("a").await?; thread.name("a");),
+        quote!(ctx.child(f, x).name("a").await?; ctx.scope("b").child(f, x).name("a").await?;),
         quote!(ctx.step("a", f).await?; grid.step("a"); fn other(ctx: &Ctx) { ctx.step("a", f) }),
     ] {
         assert_eq!(found(body.clone()), [""; 0], "{body}");

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -16,13 +17,14 @@ use crate::Result;
 use crate::client::DEFAULT_VERSION;
 use crate::workflow::Workflow;
 use workflow_engine::model::{
-    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, Priority, RunId, StartTime, StoredError,
-    check_gate_of, check_name, check_queue, check_tags,
+    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, Priority, StartTime, StoredError, check_gate_of,
+    check_name, check_queue, check_tags,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
 use workflow_engine::runtime::{decode, round_trip};
 
-use super::{Ctx, RunCell};
+use super::scope::key_under;
+use super::{ChildHandle, Ctx, RunCell};
 
 /// The number of parents that a run may have above it. The limit stops a workflow that starts
 /// itself without end.
@@ -109,13 +111,22 @@ impl<S> Ctx<S> {
 
     fn begin_child<O>(
         &self,
-        key: &str,
+        name: &str,
         run: Result<NewRun, StoredError>,
         location: &'static Location<'static>,
     ) -> Child<'_, O> {
-        let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(key, location));
-        let on_parent_end = OnParentEnd::Cancel;
-        Child { cell: &self.cell, call, run, default_gate: None, on_parent_end, output: PhantomData }
+        let asked = run.as_ref().map_err(Clone::clone).and_then(|_| self.key_in_scope(name));
+        let call = asked.as_ref().map_err(Clone::clone).and_then(|asked| self.cell.call(asked, location));
+        Child {
+            cell: &self.cell,
+            scope: &self.scope,
+            call,
+            asked: asked.map(Cow::into_owned).unwrap_or_default(),
+            run,
+            default_gate: None,
+            on_parent_end: OnParentEnd::Cancel,
+            output: PhantomData,
+        }
     }
 
     fn child_run<I>(&self, workflow: &str, version: &str, input: &I) -> Result<NewRun, StoredError>
@@ -160,7 +171,11 @@ fn refused(message: String) -> StoredError {
 #[must_use = "a child is not started until it is awaited"]
 pub struct Child<'a, O> {
     cell: &'a Arc<RunCell>,
+    /// The prefix of the key of each call in the context's scope.
+    scope: &'a str,
     call: Result<CallId, StoredError>,
+    /// The key of the call before repeats are numbered.
+    asked: String,
     /// The new run, without its id and its parent, which the record decides.
     run: Result<NewRun, StoredError>,
     /// The gate that the attribute of the workflow computes, until another one is set.
@@ -177,6 +192,44 @@ impl<'a, O> Child<'a, O> {
             self.run = Err(refused(reason));
         }
         self
+    }
+
+    /// Sets the name of the child's step, in place of the name of the child's workflow. The call
+    /// takes its key anew, so a child keeps its key whatever other children of its workflow are
+    /// started beside it. A repeated name gets `:1`, `:2`, ... in the order of these calls.
+    /// Default: the name of the child's workflow. Range: 1 to 255 bytes, no control characters.
+    ///
+    /// Set the name before the child is polled. A later one is refused, with an error of kind
+    /// [`Refused`](ErrorKind::Refused) when the child is awaited.
+    ///
+    /// For a run that is under way, a name on a call that had none is another step: see
+    /// [`Ctx::patched`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # #[workflow]
+    /// # async fn refund(ctx: &Ctx, cents: u64) -> Result<u64> { ok(cents) }
+    /// #[workflow]
+    /// async fn give_back(ctx: &Ctx, cents: u64) -> Result<u64> {
+    ///     let net = ctx.child(refund, cents).name("net").await?;
+    ///     Ok(net + ctx.child(refund, cents / 5).name("tax").await?)
+    /// }
+    /// ```
+    pub fn name(mut self, name: impl AsRef<str>) -> Self {
+        let named = self.take_name(name.as_ref());
+        self.set(|_| named)
+    }
+
+    fn take_name(&mut self, name: &str) -> Result<(), String> {
+        let Ok(call) = self.call else { return Ok(()) };
+        check_name(NameSubject::Step, name).map_err(|error| error.to_string())?;
+        let asked = key_under(self.scope, name).map_err(|refusal| refusal.message)?;
+        if !self.cell.with_machine(|machine| machine.rename(call, &self.asked, &asked)) {
+            return Err(format!("child {:?} was polled before it was given the name {name:?}", self.asked));
+        }
+        self.asked = asked.into_owned();
+        Ok(())
     }
 
     /// Lets the child wait behind a gate of its queue: see [`Start::gate`](crate::Start::gate). A
@@ -374,32 +427,9 @@ impl<O> Future for DetachedChild<'_, O> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let child = &self.get_mut().0;
         match child.poll_child(true, cx) {
-            Poll::Ready(Ok((call, delivered))) => {
-                child.decoded(call, delivered).map_ok(|id| ChildHandle { id, output: PhantomData })
-            }
+            Poll::Ready(Ok((call, delivered))) => child.decoded(call, delivered).map_ok(ChildHandle::new),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         }
-    }
-}
-
-/// A child that was started, and that this run does not wait for.
-pub struct ChildHandle<O> {
-    id: RunId,
-    output: PhantomData<fn() -> O>,
-}
-
-impl<O> ChildHandle<O> {
-    /// Returns the child's id: for [`Ctx::send_signal`], and for
-    /// [`Client::handle`](crate::Client::handle) in the application.
-    #[must_use]
-    pub fn id(&self) -> RunId {
-        self.id
-    }
-}
-
-impl<O> fmt::Debug for ChildHandle<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ChildHandle").field(&self.id).finish()
     }
 }

@@ -4,6 +4,7 @@ mod approval;
 mod body;
 mod branches;
 mod child;
+mod child_handle;
 mod compensation;
 mod continue_as_new;
 mod dry_replay;
@@ -39,7 +40,8 @@ use workflow_engine::schedule::Occurrence;
 
 pub use approval::WaitForApproval;
 pub use body::{BodyError, StepValue};
-pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
+pub use child::{Child, DetachedChild, MAX_CHILD_DEPTH};
+pub use child_handle::ChildHandle;
 pub use compensation::Compensation;
 pub use dry_replay::dry_replay;
 pub use entry::Entry;

@@ -107,22 +107,28 @@ impl<S> Ctx<S> {
 
     /// Returns the key of a call with this name, before repeats are numbered.
     pub(super) fn key_in_scope<'n>(&self, name: &'n str) -> Result<Cow<'n, str>, StoredError> {
-        if let Some(refused) = &self.refused {
-            return Err(refused.as_ref().clone());
+        match &self.refused {
+            Some(refused) => Err(refused.as_ref().clone()),
+            None => key_under(&self.scope, name),
         }
-        let key = match &*self.scope {
-            "" => Cow::Borrowed(name),
-            scope => Cow::Owned([scope, name].concat()),
-        };
-        if key.len() <= MAX_KEY_BYTES {
-            return Ok(key);
-        }
-        let shown: String = key.chars().take(80).collect();
-        let message = format!(
-            "the key of step {name:?} in its scopes, {shown:?}..., is {} bytes long; \
-             use shorter names or fewer scopes: at most {MAX_KEY_BYTES} bytes",
-            key.len()
-        );
-        Err(StoredError::new(ErrorKind::Refused, message).fatal())
     }
+}
+
+/// Returns the key of a call with this name, before repeats are numbered, in the scope that gives
+/// its calls the prefix `scope`.
+pub(super) fn key_under<'n>(scope: &str, name: &'n str) -> Result<Cow<'n, str>, StoredError> {
+    let key = match scope {
+        "" => Cow::Borrowed(name),
+        scope => Cow::Owned([scope, name].concat()),
+    };
+    if key.len() <= MAX_KEY_BYTES {
+        return Ok(key);
+    }
+    let shown: String = key.chars().take(80).collect();
+    let message = format!(
+        "the key of step {name:?} in its scopes, {shown:?}..., is {} bytes long; \
+         use shorter names or fewer scopes: at most {MAX_KEY_BYTES} bytes",
+        key.len()
+    );
+    Err(StoredError::new(ErrorKind::Refused, message).fatal())
 }

@@ -133,6 +133,13 @@ impl Machine {
         self.calls.add(name, location)
     }
 
+    /// Gives a call that was registered with the name `asked` another name. The call takes its key
+    /// anew, now. The key that it had is free for a later call, unless the key of one in between is
+    /// built on it. Returns `false`, and changes nothing, if the call was polled before.
+    pub fn rename(&mut self, id: CallId, asked: &str, name: &str) -> bool {
+        self.calls.rename(id, asked, name)
+    }
+
     /// Opens a scope. It takes its path now, as a call takes its key.
     pub fn open_scope(&mut self, path: &str) -> String {
         self.calls.open_scope(path)
