@@ -1,6 +1,9 @@
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::Row;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
 
 use workflow_engine::model::RunFilter;
 use workflow_engine::store::{ConnectError, DatabaseErrorKind, Store, StoreOptions};
@@ -21,6 +24,52 @@ async fn sixteen_at_once_migrate_once() -> TestResult {
         assert!(store.list(&RunFilter::new()).await?.is_empty());
         store.close().await;
     }
+    Ok(())
+}
+
+/// Keeps the notices of the server that the driver logs on this thread.
+#[derive(Clone, Debug, Default)]
+struct Notices(Arc<Mutex<Vec<String>>>);
+
+impl Notices {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Subscriber for Notices {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "sqlx::postgres::notice"
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{event:?}"));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_first_start_causes_no_notices() -> TestResult {
+    let notices = Notices::default();
+    let _guard = tracing::subscriber::set_default(notices.clone());
+    let fixture = fixture().await?;
+    let again = fixture.second().await?;
+    assert!(again.list(&RunFilter::new()).await?.is_empty());
+    assert_eq!(notices.take(), [""; 0]);
+    // One that is caused is seen.
+    fixture.execute("CREATE SCHEMA IF NOT EXISTS {schema}").await?;
+    assert_eq!(notices.take().len(), 1);
     Ok(())
 }
 

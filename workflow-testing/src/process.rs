@@ -189,3 +189,68 @@ async fn release_dead(client: &Client) -> Result<(), WorkerError> {
 
 /// A call that a test makes in a process.
 pub(super) type Call = Box<dyn FnOnce(Arc<Process>) -> BoxFuture<'static, ()> + Send>;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use workflow_sdk::RunsWith;
+    use workflow_sdk::prelude::*;
+
+    use super::*;
+    use crate::commit_log::CommitLog;
+    use crate::env_config::EnvConfig;
+
+    /// The largest number of times per year at which a worker looks at something without a reason.
+    /// One look per week would be more.
+    const LOOKS_PER_YEAR: usize = 50;
+
+    #[workflow]
+    async fn hibernate(ctx: &Ctx, time: Duration) -> Result<()> {
+        ctx.sleep(time).await
+    }
+
+    fn register<W: RunsWith<()>>(config: &mut EnvConfig<()>, _: W) {
+        config.register::<W>();
+    }
+
+    /// Returns the number of steps of time in which a run of this duration ends, and the number of
+    /// commits.
+    async fn cost(time: Duration) -> (usize, usize) {
+        let mut config = EnvConfig {
+            state: Box::new(|| ()),
+            registered: Vec::new(),
+            workflows: Vec::new(),
+            start: Timestamp::from_micros(1_798_761_600_000_000),
+            configure: None,
+            ids: AtomicU64::new(0),
+        };
+        register(&mut config, hibernate);
+        let (thread, _) = Arc::new(config).start_thread(CommitLog::default(), None).unwrap();
+        let stepping = thread.call(move |process| async move {
+            process.settle().await;
+            let run = process.client.start(hibernate, time).await.unwrap().id();
+            process.settle().await;
+            process.let_time_pass();
+            let mut steps = 0;
+            while !process.client.run(run).await.unwrap().status.is_terminal() && steps < MOST_STEPS as usize {
+                process.idle.step().await;
+                steps += 1;
+            }
+            process.stop_time();
+            steps
+        });
+        (stepping.await.unwrap(), thread.surroundings.log.commits().len())
+    }
+
+    #[tokio::test]
+    async fn a_sleep_of_ten_years_costs_what_one_of_a_minute_does() {
+        let minute = cost(Duration::from_secs(60)).await;
+        let years = cost(Duration::from_secs(10 * 365 * 24 * 3600)).await;
+        println!("steps and commits: {minute:?} in a minute, {years:?} in ten years");
+        assert!(minute.0 > 0 && minute.1 > 0, "{minute:?}");
+        let most = 10 * LOOKS_PER_YEAR;
+        assert!(years.0 <= minute.0 + most && years.1 <= minute.1 + most, "{minute:?}, {years:?}");
+    }
+}

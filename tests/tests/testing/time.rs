@@ -57,7 +57,8 @@ async fn hibernate(ctx: &Ctx, days: u32) -> Result<()> {
     ctx.sleep(days * DAY).await
 }
 
-/// A worker with a timer for each day would need more steps of time than the run may have.
+/// The cost of the leap is counted inside of the crate, where
+/// `a_sleep_of_ten_years_costs_what_one_of_a_minute_does`.
 #[tokio::test]
 async fn time_leaps_over_the_years_in_which_nothing_happens() {
     let env = TestEnv::new().register(hibernate).await.unwrap();
