@@ -33,6 +33,8 @@ mod flows;
 mod frame;
 mod interface;
 mod items;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod orders;
 mod problem;
 mod reads;
@@ -58,6 +60,8 @@ use workflow_sdk::operate::{ListRuns, Operate};
 
 pub use access::{Access, Actor, Refusal};
 use interface::Redacted;
+#[cfg(feature = "metrics")]
+pub use metrics::metrics_router;
 use problem::Problem;
 pub use redaction::Redact;
 pub use streams::Streams;

@@ -1,0 +1,33 @@
+//! The route of the metrics in a program that nests it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::{Server, beside};
+use workflow_http::metrics_router;
+use workflow_sdk::metrics::DatabaseGauges;
+use workflow_tests::{Database, Live};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrape_gets_what_the_recorder_has_even_without_the_database() {
+    let live = Live::new(Database::Sqlite).await;
+    let scrapes = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&scrapes);
+    let render = move || format!("scrapes {}\n", counted.fetch_add(1, Ordering::Relaxed) + 1);
+    let server = Server::serve(metrics_router(DatabaseGauges::new(live.client.clone()), render)).await;
+    let (server, answer) = beside(move || {
+        let answer = server.get("/metrics");
+        (server, answer)
+    })
+    .await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, "scrapes 1\n"));
+    assert!(answer.head.contains("text/plain; version=0.0.4"), "{}", answer.head);
+    live.client.store().close().await;
+    let answer = beside(move || server.get("/metrics")).await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, "scrapes 2\n"));
+    live.sweep().await;
+}
