@@ -31,8 +31,11 @@ impl LogCapture {
     pub fn start() -> Self {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            // The library for MCP logs whole messages.
-            let all = Targets::new().with_default(LevelFilter::TRACE).with_target("rmcp", LevelFilter::OFF);
+            // The library for MCP logs whole messages, those for HTTP whole URLs, and the tool
+            // `log` what a flow tells it.
+            let off = ["rmcp", "hyper", "hyper_util", "reqwest", "workflow_tools::log"];
+            let all = Targets::new().with_default(LevelFilter::TRACE);
+            let all = off.into_iter().fold(all, |all, target| all.with_target(target, LevelFilter::OFF));
             let written = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Writer);
             tracing_subscriber::registry().with(written.with_filter(all)).init();
         });

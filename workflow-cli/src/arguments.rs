@@ -9,6 +9,7 @@ mod approvals;
 mod audit;
 mod bulk;
 mod events;
+mod flow_tools;
 mod flows;
 mod inbox;
 mod knowledge;
@@ -22,6 +23,7 @@ pub(crate) use approvals::{ApprovalsVerb, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
+pub(crate) use flow_tools::FlowTools;
 pub(crate) use flows::{
     CheckFlows, DeployFlows, DrawFlow, FlowDialect, FlowFiles, FlowVerb, FormatFlows, ListFlows, RunFlow, TestFlows,
 };
@@ -239,6 +241,8 @@ pub(crate) struct RunWorker {
     /// 127.0.0.1:7777; a program with flows serves these, too, and MCP at /mcp
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) tools: FlowTools,
 }
 
 #[derive(Debug, Args)]

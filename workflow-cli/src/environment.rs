@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use workflow_flows::token::Tokens;
 use workflow_flows::{Flows, Secrets, ToolError};
+use workflow_sdk::BoxError;
 
 use crate::Failure;
 
@@ -12,19 +13,22 @@ const GATE_SECRET: &str = "WORKFLOW_GATE_SECRET";
 /// Gives flows the secrets of the environment.
 pub(crate) fn with_environment(flows: Flows) -> Result<Flows, Failure> {
     let flows = flows.secrets(Environment);
-    match std::env::var(GATE_SECRET) {
-        Ok(secret) if !secret.is_empty() => {
-            let tokens = Tokens::new(secret);
-            let tokens = tokens.map_err(|error| Failure::usage(format!("{GATE_SECRET}: {error}"), "or unset it"))?;
-            Ok(flows.tokens(tokens))
-        }
-        _ => Ok(flows),
-    }
+    Ok(match tokens().map_err(|error| Failure::usage(error.to_string(), "or unset it"))? {
+        Some(tokens) => flows.tokens(tokens),
+        None => flows,
+    })
 }
 
-/// The secrets of webhooks, equal for all accounts: the variable of `hook` is
+/// Returns the tokens of gates, if the environment has their secret.
+pub(crate) fn tokens() -> Result<Option<Tokens>, BoxError> {
+    let secret = std::env::var(GATE_SECRET).ok().filter(|secret| !secret.is_empty());
+    let tokens = secret.map(Tokens::new).transpose();
+    tokens.map_err(|error| format!("{GATE_SECRET}: {error}").into())
+}
+
+/// The secrets of webhooks and of flows, equal for all accounts: the variable of `hook` is
 /// `WORKFLOW_SECRET_HOOK`.
-struct Environment;
+pub(crate) struct Environment;
 
 #[async_trait]
 impl Secrets for Environment {

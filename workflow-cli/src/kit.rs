@@ -13,6 +13,7 @@ use workflow_worker::Worker;
 
 use crate::arguments::{Arguments, RunWorker, Serve, Verb};
 use crate::environment::with_environment;
+use crate::flow_worker::flow_worker;
 use crate::output::Output;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
@@ -25,7 +26,7 @@ pub(crate) type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, R
 
 /// The worker of the application, and the runtime of its flows if it has flows.
 pub(crate) struct Made {
-    worker: Box<dyn Served>,
+    pub(crate) worker: Box<dyn Served>,
     pub(crate) flows: Option<FlowRuntime>,
 }
 
@@ -143,11 +144,13 @@ impl Kit {
     }
 
     /// Runs the program with the arguments of this process, and returns its exit code: see
-    /// [`Exit`]. The worker of a flow starts this program again to run jq, so nothing may be
-    /// printed before.
+    /// [`Exit`]. The worker of a flow starts this program again to run jq and other programs, so
+    /// nothing may be printed before.
     #[must_use]
     pub fn main(self) -> ExitCode {
         workflow_flows::expression::jq_helper();
+        #[cfg(target_os = "linux")]
+        workflow_tools::shell::shell_helper();
         self.run(std::env::args_os()).into()
     }
 
@@ -172,7 +175,15 @@ impl Kit {
         let verb = arguments.verb.take();
         let target = Target::new(arguments.global, self.options);
         let done = match (verb, self.worker) {
+            (Some(Verb::Run(run)), Some(_)) if run.tools.flows => Err(Failure::usage(
+                format!("--flows is for programs without a worker, and {} has one", self.name),
+                "give its runtime the tools of workflow_tools::actions::Actions",
+            )),
             (Some(Verb::Run(run)), Some(make)) => serve_with(target, run, make),
+            (Some(Verb::Run(mut run)), None) if run.tools.flows => target.url().and_then(|url| {
+                let make = flow_worker(url, std::mem::take(&mut run.tools));
+                serve_with(target, run, make)
+            }),
             (None, Some(make)) => serve_with(target, RunWorker::default(), make),
             (Some(Verb::Preflight { strict }), Some(make)) => block_on(async {
                 let client = target.connect().await?;
@@ -205,7 +216,7 @@ impl Kit {
             (Some(Verb::Inbox(verb)), _) => block_on(interruptible(inbox::run(target, verb, &output))),
             (Some(Verb::Run(_) | Verb::Preflight { .. } | Verb::Replay { .. }), None) => Err(Failure::usage(
                 format!("{} has no workflows, so it has no worker", self.name),
-                "workflow_cli::kit puts the verbs of the command line into your own program",
+                "run flows with --flows; workflow_cli::kit puts the verbs into your own program",
             )),
             (None, None) => {
                 output.note(command.clone().render_help().to_string());

@@ -15,6 +15,7 @@ mod exit;
 mod failure;
 mod flow_target;
 mod flow_test;
+mod flow_worker;
 mod flows;
 mod inbox;
 mod kit;

@@ -1,6 +1,5 @@
 //! The HTTP port of a program: its health, its metrics, and the interface for operators.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -16,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use workflow_flows::Flows;
-use workflow_http::{Access, Actor, Streams, router, router_with_flows};
+use workflow_http::{Access, Actor, Streams, metrics_router, router, router_with_flows};
 use workflow_mcp::Mcp;
 use workflow_sdk::metrics::{DatabaseGauges, METRICS, MetricKind};
 use workflow_sdk::operate::Operate;
@@ -105,8 +104,11 @@ impl Port {
         if let Some(recorder) = recorder.clone() {
             tasks.spawn(keep_small(recorder));
         }
-        let gauges = recorder.map(|recorder| (DatabaseGauges::new(client.clone()), recorder));
-        let shared = Shared { operate: Arc::new(client.clone()), readiness, gauges };
+        let metrics = match recorder {
+            Some(recorder) => metrics_router(DatabaseGauges::new(client.clone()), move || recorder.render()),
+            None => Router::new().route("/metrics", get(shown_elsewhere)),
+        };
+        let shared = Shared { operate: Arc::new(client.clone()), readiness };
         let streams = Streams::default();
         let access = access().streams(streams.clone());
         let interface = match flows {
@@ -116,7 +118,7 @@ impl Port {
             }
             None => router(client, access),
         };
-        let app = app(shared, interface);
+        let app = app(shared, metrics, interface);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = axum::serve(self.listener, app.into_make_service_with_connect_info::<SocketAddr>());
         let server = tokio::spawn(async move {
@@ -168,26 +170,15 @@ fn access() -> Access {
 }
 
 /// The state that the handlers share.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Shared {
     operate: Arc<dyn Operate>,
     readiness: Readiness,
-    gauges: Option<(DatabaseGauges, PrometheusHandle)>,
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("readiness", &self.readiness).finish_non_exhaustive()
-    }
 }
 
 /// Returns the routes of the program; the router of the interface answers all others.
-fn app(shared: Shared, interface: Router) -> Router {
-    Router::new()
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .fallback_service(interface)
-        .with_state(shared)
+fn app(shared: Shared, metrics: Router, interface: Router) -> Router {
+    Router::new().route("/readyz", get(ready)).with_state(shared).merge(metrics).fallback_service(interface)
 }
 
 /// Answers 200 if the worker takes runs and the database can be reached.
@@ -201,15 +192,8 @@ async fn ready(State(shared): State<Shared>) -> Response {
     }
 }
 
-/// Answers the metrics of the process and of the database as text for Prometheus.
-async fn metrics(State(shared): State<Shared>) -> Response {
-    let Some((gauges, recorder)) = shared.gauges else {
-        let why = "this program has a recorder of its own, so its metrics are where that one shows them\n";
-        return (StatusCode::NOT_FOUND, why).into_response();
-    };
-    // Without the database, the metrics of the process are still worth reading.
-    if let Err(error) = gauges.refresh().await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the gauges of the database are old");
-    }
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], recorder.render()).into_response()
+/// Says where the metrics are, if not here.
+async fn shown_elsewhere() -> (StatusCode, &'static str) {
+    let why = "this program has a recorder of its own, so its metrics are where that one shows them\n";
+    (StatusCode::NOT_FOUND, why)
 }

@@ -225,6 +225,38 @@ async fn parallel_blocks_end_by_their_mode() {
 }
 
 #[tokio::test]
+async fn the_first_success_wins_where_failures_wait_for_others() {
+    let first = |quick: Value, slow: Value| {
+        let branches = json!([["quick", { "do": [quick] }], ["slow", { "do": [step("nap", json!({ "wait": { "for": 50 } })), slow] }]]);
+        steps(json!([step("fan", json!({ "parallel": { "branches": branches, "mode": "first" } }))]))
+    };
+    let no = |id: &str| tool(id, "fail", json!({ "message": format!("no {id}") }));
+    let env = env().await;
+    let (result, _) = finish(&env, first(no("a"), echo("b", json!(2))), json!(null)).await;
+    assert_eq!(result.unwrap(), json!({ "winner": "slow", "result": 2 }));
+    let (result, _) = finish(&env, first(echo("a", json!(1)), no("b")), json!(null)).await;
+    assert_eq!(result.unwrap(), json!({ "winner": "quick", "result": 1 }));
+    let (result, _) = finish(&env, first(no("a"), no("b")), json!(null)).await;
+    assert_eq!(result.unwrap_err().message, "no a", "the first failure, once all have failed");
+}
+
+#[tokio::test]
+async fn a_loop_may_collect_the_results_of_its_turns() {
+    let turns = |until: Value| {
+        steps(json!([step(
+            "poll",
+            json!({ "loop": {
+            "until": until, "max": 3, "concurrency": 1, "at_max": "stop", "collects": true,
+            "body": { "do": [echo("at", json!("{{index + 1}}"))] },
+        } })
+        )]))
+    };
+    assert_eq!(run(turns(json!({ "until": "steps.at == 2" })), json!(null)).await.unwrap(), json!([1, 2]));
+    assert_eq!(run(turns(json!({ "while": "input" })), json!(true)).await.unwrap(), json!([1, 2, 3]));
+    assert_eq!(run(turns(json!({ "while": "input" })), json!(false)).await.unwrap(), json!([]));
+}
+
+#[tokio::test]
 async fn a_dag_begins_a_step_when_its_needs_have_ended() {
     let need = |mut step: Value, needs: Value| {
         step["needs"] = needs;

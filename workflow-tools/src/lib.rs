@@ -8,6 +8,8 @@
 //! step is tried again. An error may name a path, a header, a receiver or a target. It holds no
 //! other value of the arguments.
 
+#[cfg(feature = "actions")]
+pub mod actions;
 mod arguments;
 #[cfg(feature = "assert")]
 pub mod assert;
@@ -42,6 +44,6 @@ pub mod shell;
 
 /// Compiles the code on this page of the guide.
 #[cfg(all(doctest, target_os = "linux", feature = "fs", feature = "mail", feature = "mcp", feature = "model"))]
-#[cfg(all(feature = "knowledge", feature = "notify", feature = "shell"))]
+#[cfg(all(feature = "actions", feature = "knowledge", feature = "notify", feature = "shell"))]
 #[doc = include_str!("../../docs/guide/tools.md")]
 struct ToolsPage;

@@ -1,4 +1,5 @@
-//! The tool `log`: writes a line to the log of the worker.
+//! The tool `log`, and the action `workflow.log` of the dialect `opcode`: they write a line to the
+//! log of the worker.
 //!
 //! ```
 //! assert_eq!(workflow_tools::log::tool().name(), "log");
@@ -33,6 +34,17 @@ pub fn tool() -> Arc<dyn Tool> {
     Function::new("log", "Writes a line to the log of the worker.", schema, log).shared()
 }
 
+/// Returns the tool `workflow.log`, which documents of the dialect `opcode` call. A level that the
+/// tool does not know is `info`.
+#[must_use]
+pub fn action() -> Arc<dyn Tool> {
+    let schema = json!({
+        "type": "object", "required": ["message"], "additionalProperties": false,
+        "properties": { "message": { "type": "string" }, "level": { "type": "string", "default": "info" }, "data": {} },
+    });
+    Function::new("workflow.log", "Writes a line to the log of the worker.", schema, log_of_action).shared()
+}
+
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 enum Level {
@@ -53,8 +65,32 @@ struct Arguments {
     data: Value,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ActionArguments {
+    message: String,
+    #[serde(default)]
+    level: String,
+    #[serde(default)]
+    data: Value,
+}
+
 fn log(call: &ToolCall) -> Result<Value, ToolError> {
-    let Arguments { message, level, data } = parse("log", &call.args)?;
+    Ok(write(parse("log", &call.args)?, call))
+}
+
+fn log_of_action(call: &ToolCall) -> Result<Value, ToolError> {
+    let ActionArguments { message, level, data } = parse("workflow.log", &call.args)?;
+    let level = match level.as_str() {
+        "debug" => Level::Debug,
+        "warn" => Level::Warn,
+        "error" => Level::Error,
+        _ => Level::Info,
+    };
+    Ok(write(Arguments { message, level, data }, call))
+}
+
+fn write(Arguments { message, level, data }: Arguments, call: &ToolCall) -> Value {
     let line = line(&message);
     let data = if data.is_null() { String::new() } else { self::line(&data.to_string()) };
     let (actor, step) = (call.actor.as_str(), call.idempotency_key.as_str());
@@ -64,7 +100,7 @@ fn log(call: &ToolCall) -> Result<Value, ToolError> {
         Level::Warn => tracing::warn!(target: TARGET, actor, step, data, "{line}"),
         Level::Error => tracing::error!(target: TARGET, actor, step, data, "{line}"),
     }
-    Ok(json!({ "logged": true }))
+    json!({ "logged": true })
 }
 
 /// One line: control characters could forge others.
@@ -82,6 +118,8 @@ mod tests {
         assert_eq!(line(&"x".repeat(5_000)).len(), LINE);
         let logged = log(&ToolCall::new(json!({ "message": "hi", "level": "warn", "data": [1] }), "", ""));
         assert_eq!(logged.unwrap(), json!({ "logged": true }));
-        assert!(log(&ToolCall::new(json!({ "message": "hi", "level": "loud" }), "", "")).is_err());
+        let loud = ToolCall::new(json!({ "message": "hi", "level": "loud" }), "", "");
+        assert!(log(&loud).is_err());
+        assert_eq!(log_of_action(&loud).unwrap(), json!({ "logged": true }));
     }
 }

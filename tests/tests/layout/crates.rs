@@ -31,6 +31,7 @@ const BELOW: [(&str, &[&str]); 14] = [
             "workflow-remote",
             "workflow-sdk",
             "workflow-testing",
+            "workflow-tools",
             "workflow-worker",
         ],
     ),

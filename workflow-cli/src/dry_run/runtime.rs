@@ -130,11 +130,16 @@ pub(crate) fn with_stubs(mut flow: Flow) -> Flow {
         let stand_in = match &step.kind {
             Kind::Flow(call) => {
                 let kind = if call.is_workflow { "workflow" } else { "flow" };
-                ToolUse { tool: format!("{kind} {}", call.name), args: call.args.clone(), external: false }
+                ToolUse {
+                    tool: format!("{kind} {}", call.name),
+                    args: call.args.clone(),
+                    external: false,
+                    texts: false,
+                }
             }
             Kind::Kb(write) => {
                 let args = json!({ "title": write.title, "text": write.text, "key": write.key, "tags": write.tags });
-                ToolUse { tool: format!("kb {}", write.base), args, external: false }
+                ToolUse { tool: format!("kb {}", write.base), args, external: false, texts: false }
             }
             // The message that ends a step from outside is the answer of its stub.
             Kind::Tool(call) if call.external => ToolUse { external: false, ..call.clone() },

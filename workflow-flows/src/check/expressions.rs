@@ -14,7 +14,11 @@ use crate::lower::reference::Read;
 pub(super) fn each(lowering: &mut Lowering<'_>, mut visit: impl FnMut(&mut Lowering<'_>, &Use)) {
     let uses = std::mem::take(&mut lowering.outline.uses);
     for it in &uses {
+        let told = lowering.findings.len();
         visit(lowering, it);
+        if it.syntax == Syntax::Expr {
+            lowering.findings.iter_mut().skip(told).for_each(|finding| finding.fix = None);
+        }
     }
     lowering.outline.uses = uses;
 }
@@ -40,6 +44,7 @@ pub(super) fn shown(it: &Use, read: &Read) -> String {
     let text = it.original.get(read.range.clone()).unwrap_or(&it.original);
     match it.syntax {
         Syntax::Jq => format!(".{text}"),
+        Syntax::Expr => text.to_owned(),
         Syntax::Cel if it.is_bare => text.to_owned(),
         Syntax::Cel => format!("{{{{{text}}}}}"),
     }

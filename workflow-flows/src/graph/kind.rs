@@ -116,6 +116,10 @@ pub struct Loop {
     /// The effect of a failed item.
     #[serde(default)]
     pub on_item_error: OnItemError,
+    /// Whether the result of [`Until::While`] and [`Until::Until`] is the list of the results of
+    /// all turns, as in the dialect `opcode`. `false`: the result of the last turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub collects: bool,
     /// The steps of one item or turn. They see `item` and `index`.
     pub body: Block,
 }
@@ -183,6 +187,9 @@ pub enum ParallelMode {
     Settle,
     /// When the first has ended. The result is `{winner, result}`.
     Race,
+    /// When the first has succeeded, or all have failed, as in the dialect `opcode`. The result is
+    /// `{winner, result}`.
+    First,
 }
 
 /// A gate for a person.

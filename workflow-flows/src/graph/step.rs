@@ -89,6 +89,10 @@ pub struct ToolUse {
     /// Whether the call only hands the work over, and a report from outside ends the step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
+    /// Whether a template that is a whole text gives a text also for a number, a boolean and null,
+    /// as in the dialect `opcode`. Lists and objects stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub texts: bool,
 }
 
 /// How a failed attempt is repeated.

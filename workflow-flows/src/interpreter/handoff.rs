@@ -32,7 +32,7 @@ pub(super) async fn tell(frame: &Frame<'_>, step: &str, channels: &[String], mes
     let mut failures = Vec::new();
     for channel in channels {
         // The message is rendered. It stands in the scope, so that no text of it is a template.
-        let call = ToolUse { tool: channel.clone(), args: "{{message}}".into(), external: false };
+        let call = ToolUse { tool: channel.clone(), args: "{{message}}".into(), external: false, texts: false };
         // The message of an approval has the token of the gate, which no failure may repeat.
         let token = message["token"].as_str().map(ToOwned::to_owned);
         let place = Place { step, key: frame.ctx.idempotency_key(), timeout: None, token };

@@ -20,6 +20,7 @@ pub(super) async fn run_parallel(frame: &Frame<'_>, step: &Step, parallel: &Para
     let mut left = parallel.branches.iter();
     let mut running = FuturesUnordered::new();
     let mut results = Map::new();
+    let mut failure = None;
     loop {
         while running.len() < most
             && let Some((name, block)) = left.next()
@@ -39,9 +40,11 @@ pub(super) async fn run_parallel(frame: &Frame<'_>, step: &Step, parallel: &Para
                 results.insert(name.clone(), json!({ "error": FlowError::of(&step.id, &error).to_value() }));
             }
             (ParallelMode::Race, result) => return Ok(json!({ "winner": name, "result": *result? })),
+            (ParallelMode::First, Ok(value)) => return Ok(json!({ "winner": name, "result": *value })),
+            (ParallelMode::First, Err(error)) => failure = failure.or(Some(error)),
         }
     }
-    Ok(Value::Object(results))
+    failure.map_or(Ok(Value::Object(results)), Err)
 }
 
 /// Runs one branch. The steps of a branch have keys of their own, below its name.

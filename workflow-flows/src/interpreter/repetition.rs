@@ -77,9 +77,11 @@ async fn run_items(frame: &Frame<'_>, step: &Step, repetition: &Loop, mut items:
 }
 
 async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<Value> {
-    let Turn { number: first, last } = frame.run.take_turn().unwrap_or(Turn { number: 0, last: Value::Null });
+    let before = if repetition.collects { json!([]) } else { Value::Null };
+    let Turn { number: first, last } = frame.run.take_turn().unwrap_or(Turn { number: 0, last: before });
     let (mut number, mut last) = (first, Arc::new(last));
     let turns = frame.ctx.scope(&step.id);
+    let nothing = Value::Null;
     loop {
         if number - first >= TURNS_OF_A_GENERATION {
             let turn = Turn { number, last: Value::clone(&last) };
@@ -88,7 +90,7 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
             }
         }
         if let Until::While(condition) = &repetition.until
-            && !frame.decide(&step.id, "while", condition, Some(("result", &last))).await?
+            && !frame.decide(&step.id, "while", condition, Some(("result", seen(repetition, &last, &nothing)))).await?
         {
             return Ok(Arc::unwrap_or_clone(last));
         }
@@ -101,14 +103,27 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
             turn.sleep(every).await?;
         }
         let inner = frame.scoped(&turn, &[&step.id, &name]).with_item(&step.id, Value::Null, number as usize);
-        last = run_block(inner, &repetition.body).await?;
+        let result = run_block(inner, &repetition.body).await?;
+        if repetition.collects {
+            if let Value::Array(results) = Arc::make_mut(&mut last) {
+                results.push(Value::clone(&result));
+            }
+        } else {
+            last = result;
+        }
         number += 1;
         if let Until::Until(condition) = &repetition.until
-            && frame.decide(&step.id, "until", condition, Some(("result", &last))).await?
+            && frame.decide(&step.id, "until", condition, Some(("result", seen(repetition, &last, &nothing)))).await?
         {
             return Ok(Arc::unwrap_or_clone(last));
         }
     }
+}
+
+/// Returns the `result` that a condition sees. A loop that collects shows none, because a copy of a
+/// list that grows would be made in each turn.
+fn seen<'v>(repetition: &Loop, last: &'v Value, nothing: &'v Value) -> &'v Value {
+    if repetition.collects { nothing } else { last }
 }
 
 fn at_max(step: &Step, repetition: &Loop, last: Arc<Value>) -> Result<Value> {

@@ -148,6 +148,7 @@ pub(super) async fn call_tool(
         failure.message = seen.redact_text(&failure.message);
         Error::from(failure)
     })?;
+    let args = if call.texts { with_texts(&call.args, args) } else { args };
     if !runtime.policy().may(actor, &call.tool, &args) {
         let message =
             format!("{actor:?} may not call {:?}; ask for the permission, or start as another account", call.tool);
@@ -161,6 +162,26 @@ pub(super) async fn call_tool(
         Ok(Ok(result)) => Ok(seen.redact(result)),
         Ok(Err(error)) => Err(failed(ToolError { message: seen.redact_text(&error.message), ..error })),
         Err(panic) => resume_unwind(redact_panic(&seen, panic)),
+    }
+}
+
+/// Writes numbers, booleans and null as texts where the template is a text.
+fn with_texts(template: &Value, rendered: Value) -> Value {
+    match (template, rendered) {
+        (Value::String(_), scalar @ (Value::Null | Value::Bool(_) | Value::Number(_))) => {
+            Value::String(as_text(&scalar))
+        }
+        (Value::Array(templates), Value::Array(items)) => {
+            Value::Array(templates.iter().zip(items).map(|(template, item)| with_texts(template, item)).collect())
+        }
+        (Value::Object(templates), Value::Object(members)) => {
+            let members = members.into_iter().map(|(name, member)| match templates.get(&name) {
+                Some(template) => (name, with_texts(template, member)),
+                None => (name, member),
+            });
+            Value::Object(members.collect())
+        }
+        (_, rendered) => rendered,
     }
 }
 
@@ -181,4 +202,20 @@ pub(super) async fn within<T>(
     let Some(limit) = limit else { return attempt.await };
     let late = || ToolError::new(ErrorClass::Timeout, format!("the attempt had not ended after {limit:?}"));
     tokio::time::timeout(limit, attempt).await.unwrap_or_else(|_| Err(late()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_templates_of_whole_texts_become_texts() {
+        let template = json!({ "a": "{{x}}", "b": ["{{x}}", 1, true], "c": "{{y}}", "d": { "e": "{{z}}" } });
+        let rendered = json!({ "a": 200, "b": [false, 1, true], "c": [1, { "f": 2 }], "d": { "e": null } });
+        let expected = json!({ "a": "200", "b": ["false", 1, true], "c": [1, { "f": 2 }], "d": { "e": "null" } });
+        assert_eq!(with_texts(&template, rendered), expected);
+        assert_eq!(with_texts(&json!("{{x}}"), json!({ "n": 1 })), json!({ "n": 1 }));
+    }
 }

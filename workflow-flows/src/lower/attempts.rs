@@ -263,7 +263,7 @@ fn read_undo(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<To
     let (tool, span) = (tool?, span?);
     let args = Some((args.map_or(span, |args| args.span), value.clone()));
     lowering.outline.calls.push(Call { kind: CallKind::Tool, name: tool.clone(), span, args });
-    Some(ToolUse { tool, args: value, external: false })
+    Some(ToolUse { tool, args: value, external: false, texts: false })
 }
 
 fn read_on_error(lowering: &mut Lowering<'_>, node: &Node, step: usize) -> Option<OnError> {

@@ -153,6 +153,7 @@ fn repeat(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> 
         every: every.filter(|every| *every > Duration::ZERO),
         concurrency: concurrency.and_then(|number| usize::try_from(number).ok()).unwrap_or(1),
         on_item_error: on_item_error.unwrap_or_default(),
+        collects: false,
         body: body?,
     }))
 }

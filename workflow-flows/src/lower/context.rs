@@ -313,6 +313,22 @@ impl<'s> Lowering<'s> {
         Some(self.record(node, part, key, Role::Plain, Syntax::Jq))
     }
 
+    /// Notes an expression that was translated from Expr. Returns it as the graph has it.
+    pub(crate) fn translated(&mut self, node: &Node, text: &str, key: &str) -> String {
+        let part = Part { text, scalar: &text.into(), offset: 0, is_bare: true };
+        self.record(node, part, key, Role::Plain, Syntax::Expr)
+    }
+
+    /// Returns the byte in the source of a byte of a text, or the first one of a text with escapes.
+    pub(crate) fn byte_in(&self, node: &Node, at: usize) -> usize {
+        let text = node.text().unwrap_or_default();
+        let before = text.get(..at).unwrap_or(text);
+        let raw = self.raw(node);
+        let quote = usize::from(raw.starts_with(['"', '\'']));
+        let is_there = raw.get(quote..).is_some_and(|rest| rest.starts_with(before));
+        node.span.start + if is_there { quote + at } else { 0 }
+    }
+
     /// Notes a part of a text as a jq program that reads the data of a task, not the results of
     /// steps.
     pub(crate) fn data_program(&mut self, node: &Node, text: &str, part: Range<usize>, key: &str) {
@@ -356,7 +372,7 @@ impl<'s> Lowering<'s> {
                     noted.fault = jq::fault(text);
                     noted.reads = reads_of_jq(text);
                 }
-                Syntax::Cel => match Expression::compile(text) {
+                Syntax::Cel | Syntax::Expr => match Expression::compile(text) {
                     Ok(expression) => {
                         noted.reads = reads(text, &expression);
                         noted.kind = expression.kind();

@@ -69,7 +69,7 @@ fn tool(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Op
     };
     lowering.outline.calls.push(call);
     let external = fields.take("external").and_then(|node| lowering.flag(node, "external")).unwrap_or_default();
-    Some(Kind::Tool(ToolUse { tool, args, external }))
+    Some(Kind::Tool(ToolUse { tool, args, external, texts: false }))
 }
 
 fn recipe(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Option<Kind> {

@@ -134,6 +134,8 @@ pub(crate) enum Syntax {
     /// A path, else CEL.
     Cel,
     Jq,
+    /// CEL that was translated from Expr. No edit of it fits the document.
+    Expr,
 }
 
 /// One expression of the document.

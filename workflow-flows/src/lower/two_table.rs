@@ -100,7 +100,7 @@ fn step(lowering: &mut Lowering<'_>, entry: &Entry, block: usize, ids: &Ids<'_>)
                     args: Some((args_span, args.clone())),
                 };
                 lowering.outline.calls.push(call);
-                step.kind = Kind::Tool(ToolUse { tool, args, external: false });
+                step.kind = Kind::Tool(ToolUse { tool, args, external: false, texts: false });
             }
             let waits = vec![Duration::from_secs(30), Duration::from_secs(120)];
             step.retry =

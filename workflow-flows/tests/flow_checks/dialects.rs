@@ -142,6 +142,113 @@ fn each_construct_of_the_dag_engine_has_its_place_in_the_graph() {
 }
 
 #[test]
+fn the_actions_of_the_run_become_steps_of_the_flow() {
+    let source = r#"{ "steps": [
+        { "id": "emit", "action": "workflow.emit", "params": { "event_type": "paid", "payload": { "n": "${{inputs.n}}" } } },
+        { "id": "old", "action": "workflow.emit", "params": { "event": "paid", "data": 1 } },
+        { "id": "note", "action": "workflow.context", "params": { "action": "update", "workflow_id": "${{workflow.run_id}}",
+          "data": { "seen": "${{inputs.n}}" }, "agent_notes": "n" } },
+        { "id": "look", "action": "workflow.context", "params": { "action": "read", "workflow_id": "${{workflow.run_id}}" } },
+        { "id": "count", "action": "expr.eval", "params": { "expression": "len(filter(data, {.ok})) + inputs.n",
+          "data": "${{steps.a-b.output.items}}" }, "depends_on": ["a-b"] },
+        { "id": "a-b", "action": "http.get", "params": { "url": "http://a.test", "query": { "x": 1 } } },
+        { "id": "log", "action": "workflow.log", "params": { "message": "m", "path": "p" } },
+        { "id": "tell", "action": "workflow.notify", "params": { "message": "m" } },
+        { "id": "poll", "type": "loop", "config": { "mode": "until", "condition": "steps.ask.uuid != ''", "max_iter": 9,
+          "body": [ { "id": "ask", "action": "crypto.uuid" } ] } },
+        { "id": "again", "action": "crypto.uuid", "retry": { "max": 1, "delay": "3s" } }
+      ] }"#;
+    let checked = check(source, &Options::default());
+    let warned: Vec<&str> = checked.findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(warned, ["http.get has no parameter \"query\", so it has no effect"], "{}", told(&checked));
+    let flow = checked.flow.unwrap();
+    let Kind::Emit(emission) = &step(&flow, "emit").kind else { panic!() };
+    assert_eq!((emission.event.as_str(), emission.key.as_deref()), ("paid", Some("{{run.id}}")));
+    assert_eq!(emission.data, json!({ "n": "{{input.n}}" }));
+    assert_eq!(step(&flow, "emit").output, Some(json!({ "emitted": true })));
+    assert!(matches!(&step(&flow, "old").kind, Kind::Emit(emission) if emission.data == json!(1)));
+    let Kind::Set(values) = &step(&flow, "note").kind else { panic!() };
+    assert_eq!((&values["seen"], &values["agent_notes"]), (&json!("{{input.n}}"), &json!("n")));
+    assert_eq!(step(&flow, "look").output.as_ref().unwrap()["accumulated_data"], json!("{{vars}}"));
+    let evaluated = "{{ cel.bind(data, steps['a-b'].items, (size(data.filter(v1, v1.ok)) + input.n)) }}";
+    assert_eq!(step(&flow, "count").output, Some(json!({ "result": evaluated })));
+    let Kind::Tool(get) = &step(&flow, "a-b").kind else { panic!() };
+    assert_eq!((&get.args, get.texts), (&json!({ "url": "http://a.test" }), true));
+    let Kind::Tool(log) = &step(&flow, "log").kind else { panic!() };
+    assert_eq!(log.args, json!({ "message": "m", "data": { "path": "p" } }));
+    let Kind::Loop(poll) = &step(&flow, "poll").kind else { panic!() };
+    assert!(poll.collects && poll.at_max == AtMax::Stop);
+    let Some(Backoff::Constant { delay }) = step(&flow, "again").retry.as_ref().map(|retry| &retry.backoff) else {
+        panic!()
+    };
+    assert_eq!(delay.as_secs(), 3);
+}
+
+#[test]
+fn fallbacks_of_inner_steps_and_of_fallbacks_run_in_their_places() {
+    let call = |id: &str, to: &str| {
+        let handler = json!({ "strategy": "fallback_step", "fallback_step": to });
+        let mut step = json!({ "id": id, "action": "http.get", "params": { "url": "http://a.test" } });
+        if !to.is_empty() {
+            step["on_error"] = handler;
+        }
+        step
+    };
+    let both = json!({ "id": "both", "type": "parallel", "config": { "branches": [[call("inner", "second")]] } });
+    let steps_of = |last: &str| json!({ "steps": [both, call("second", "third"), call("third", last)] }).to_string();
+    let flow = read(&steps_of(""), Dialect::Opcode);
+    assert_eq!(steps(&flow.body).iter().map(|step| step.id.as_str()).collect::<Vec<_>>(), ["both"]);
+    let Kind::Parallel(parallel) = &step(&flow, "both").kind else { panic!() };
+    let OnError::Do(second) = &steps(&parallel.branches[0].1)[0].on_error else { panic!() };
+    let OnError::Do(third) = &steps(second)[0].on_error else { panic!() };
+    assert_eq!((steps(second)[0].id.as_str(), steps(third)[0].id.as_str()), ("second", "third"));
+
+    let circle = check(&steps_of("second"), &Options::default());
+    assert_eq!(circle.findings[0].code, Code::F021, "{}", told(&circle));
+    // Each fallback has two inner steps with the next one as their fallback.
+    let level = |number: u32| {
+        let inner = |letter: &str| call(&format!("{letter}{number}"), &format!("s{}", number + 1));
+        json!({ "id": format!("s{number}"), "type": "parallel", "config": { "branches": [[inner("a")], [inner("b")]] } })
+    };
+    let mut levels: Vec<_> = (0..30).map(level).collect();
+    levels.push(call("s30", ""));
+    let wide = check(&json!({ "steps": levels }).to_string(), &Options::default());
+    assert!(wide.findings.iter().any(|finding| finding.code == Code::F050), "{}", told(&wide));
+}
+
+#[test]
+fn an_action_that_nothing_has_is_refused() {
+    let source = |action: &str, expression: &str| {
+        let params = json!({ "expression": expression });
+        json!({ "steps": [{ "id": "a", "action": action, "params": params }] }).to_string()
+    };
+    for (action, expression, code, message) in [
+        ("http.gett", "", Code::F040, "no action \"http.gett\" in the format; did you mean \"http.get\"?"),
+        ("workflow.sleep", "", Code::F040, "no action \"workflow.sleep\" in the format"),
+        (
+            "expr.eval",
+            "groupBy(inputs.xs, .a)",
+            Code::F040,
+            "in expression: the function \"groupBy\" of Expr has no counterpart here",
+        ),
+        ("workflow.run", "", Code::F013, "params of workflow.run has no \"template_name\""),
+        ("expr.eval", "1 +", Code::F033, "in expression: expected a value, found the end"),
+    ] {
+        let checked = check(&source(action, expression), &Options::default());
+        let finding = &checked.findings[0];
+        assert_eq!((finding.code, finding.message.as_str()), (code, message), "{}", told(&checked));
+    }
+    assert!(check(&source("github.create_issue", ""), &Options::default()).is_valid(), "a plugin may have it");
+    let checked = check(&source("expr.eval", "len(steps.b.items)"), &Options::default());
+    assert_eq!((checked.findings[0].code, checked.findings[0].fix.is_none()), (Code::F030, true), "{}", told(&checked));
+    let placed = check(
+        "{ \"steps\": [\n { \"id\": \"a\", \"action\": \"expr.eval\", \"params\": { \"expression\": \"1 + now()\" } } ] }",
+        &Options::default(),
+    );
+    assert_eq!((placed.findings[0].line, placed.findings[0].column), (2, 69), "{}", told(&placed));
+}
+
+#[test]
 fn faults_of_other_dialects_are_told_at_their_places() {
     let source = "{ \"steps\": [\n  { \"id\": \"a\", \"action\": \"x\", \"depends_on\": [\"b\"] },\n  { \"id\": \"c\", \"actoin\": \"x\" } ] }";
     let checked = check(source, &Options::default());

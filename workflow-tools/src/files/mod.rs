@@ -34,7 +34,7 @@ use workflow_flows::{Tool, ToolCall, ToolError};
 
 use crate::arguments::{failed, invalid, parse};
 use crate::function::Function;
-use root::Root;
+use root::{Entry, Root};
 
 /// Returns the tools for the files below `root`. No file that is read, written or copied may be
 /// larger than `limit` bytes.
@@ -73,7 +73,7 @@ pub fn tools(root: impl AsRef<Path>, limit: u64) -> io::Result<Vec<Arc<dyn Tool>
         ),
         make("fs.list", "Lists a directory.", schema(&["path"], listed), Place::list),
         make("fs.stat", "Describes a file.", schema(&["path"], json!({ "path": text })), Place::stat),
-        make("fs.copy", "Copies a file.", pair.clone(), Place::copy),
+        make("fs.copy", "Copies a file or a directory.", pair.clone(), Place::copy),
         make("fs.move", "Moves a file or a directory.", pair, Place::rename),
     ])
 }
@@ -187,10 +187,39 @@ impl Place {
 
     fn copy(&self, call: &ToolCall) -> Result<Value, ToolError> {
         let PairArguments { src, dst, create_dirs } = arguments(call)?;
+        let stat = self.root.stat(&src)?;
+        if is_directory(&stat) {
+            let size = self.copy_directory(&src, &dst)?;
+            return Ok(json!({ "src": src, "dst": dst, "size": size, "is_dir": true }));
+        }
         let content = self.root.read(&src, self.limit)?;
-        let mode = self.root.stat(&src)?.st_mode;
-        self.root.write(&dst, &content, mode, create_dirs)?;
+        self.root.write(&dst, &content, stat.st_mode, create_dirs)?;
         Ok(json!({ "src": src, "dst": dst, "size": content.len(), "is_dir": false }))
+    }
+
+    /// Copies a directory and all in it. Returns the bytes of the files. A link in it is refused
+    /// before anything is copied.
+    fn copy_directory(&self, src: &str, dst: &str) -> Result<usize, ToolError> {
+        let entries = self.root.list(src, true)?;
+        let is_file = |entry: &Entry| FileType::from_raw_mode(entry.stat.st_mode) == FileType::RegularFile;
+        if let Some(other) = entries.iter().find(|entry| !is_file(entry) && !is_directory(&entry.stat)) {
+            return Err(invalid(format!("fs.copy: {:?} is neither a file nor a directory", other.path)));
+        }
+        self.root.make_directory(dst)?;
+        let mut size = 0;
+        let from = src.trim_end_matches('/');
+        for entry in &entries {
+            let below = entry.path.strip_prefix(from).unwrap_or(&entry.path).trim_start_matches('/');
+            let to = format!("{}/{below}", dst.trim_end_matches('/'));
+            if is_directory(&entry.stat) {
+                self.root.make_directory(&to)?;
+            } else {
+                let content = self.root.read(&entry.path, self.limit)?;
+                self.root.write(&to, &content, entry.stat.st_mode, true)?;
+                size += content.len();
+            }
+        }
+        Ok(size)
     }
 
     fn rename(&self, call: &ToolCall) -> Result<Value, ToolError> {
@@ -213,9 +242,11 @@ fn is_directory(stat: &Stat) -> bool {
 }
 
 fn described(path: &str, stat: &Stat) -> Value {
+    let modified_at = jiff::Timestamp::from_second(stat.st_mtime);
     json!({
         "path": path,
         "size": stat.st_size,
+        "modified_at": modified_at.map(|time| time.to_string()).unwrap_or_default(),
         "modified_at_ms": stat.st_mtime * 1_000 + stat.st_mtime_nsec as i64 / 1_000_000,
         "is_dir": is_directory(stat),
         "is_link": FileType::from_raw_mode(stat.st_mode) == FileType::Symlink,

@@ -78,6 +78,12 @@ impl Root {
         Ok(())
     }
 
+    /// Creates a directory and those above it, unless it is there.
+    pub(super) fn make_directory(&self, path: &str) -> Result<(), ToolError> {
+        check(path)?;
+        self.create(path)
+    }
+
     /// Opens a directory, to be entered.
     #[cfg(feature = "shell")]
     pub(crate) fn folder(&self, path: &str) -> Result<OwnedFd, ToolError> {

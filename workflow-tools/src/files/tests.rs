@@ -51,6 +51,24 @@ async fn files_are_written_read_moved_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_directory_is_copied_with_all_in_it_unless_it_has_a_link() {
+    let files = Files::new();
+    files.call("fs.write", json!({ "path": "a/b/c.txt", "content": "12", "create_dirs": true })).await.unwrap();
+    files.call("fs.write", json!({ "path": "a/d.txt", "content": "345" })).await.unwrap();
+    let copied = files.call("fs.copy", json!({ "src": "a", "dst": "x/y" })).await.unwrap();
+    assert_eq!(copied, json!({ "src": "a", "dst": "x/y", "size": 5, "is_dir": true }));
+    assert_eq!(fs::read_to_string(files.root.join("x/y/b/c.txt")).unwrap(), "12");
+    assert_eq!(fs::read_to_string(files.root.join("x/y/d.txt")).unwrap(), "345");
+    let described = files.call("fs.stat", json!({ "path": "a/d.txt" })).await.unwrap();
+    let modified_at: jiff::Timestamp = described["modified_at"].as_str().unwrap().parse().unwrap();
+    assert_eq!(modified_at.as_second(), described["modified_at_ms"].as_i64().unwrap() / 1_000);
+    symlink(&files.outside, files.root.join("a/link")).unwrap();
+    let refused = files.call("fs.copy", json!({ "src": "a", "dst": "z" })).await.unwrap_err();
+    assert!(refused.message.contains("a/link"), "{refused}");
+    assert!(!files.root.join("z").exists());
+}
+
+#[tokio::test]
 async fn no_path_leaves_the_root() {
     let files = Files::new();
     symlink(&files.outside, files.root.join("link")).unwrap();

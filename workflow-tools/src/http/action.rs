@@ -123,6 +123,15 @@ fn translated(arguments: Arguments, fixed: Option<&str>) -> Result<Value, ToolEr
     Ok(native)
 }
 
+/// Returns the name of a header as documents of the dialect read it: `Content-Type`.
+fn canonical(name: &str) -> String {
+    let parts = name.split('-').map(|part| match part.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("-")
+}
+
 #[async_trait]
 impl Tool for Action {
     fn name(&self) -> &str {
@@ -154,6 +163,12 @@ impl Tool for Action {
         let code = result["status_code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default();
         let status = reqwest::StatusCode::from_u16(code).map(|status| status.to_string()).unwrap_or_default();
         result["status"] = Value::String(status);
+        if let Some(headers) = result["headers"].as_object() {
+            result["headers"] = headers.iter().map(|(name, value)| (canonical(name), value.clone())).collect();
+        }
+        if result["body"].as_str() == Some("") {
+            result["body"] = Value::Null;
+        }
         result["duration_ms"] = json!(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
         Ok(result)
     }
@@ -165,6 +180,13 @@ mod tests {
 
     fn native(args: Value) -> Result<Value, ToolError> {
         translated(parse("http.request", &args)?, None)
+    }
+
+    #[test]
+    fn names_of_headers_have_capitals() {
+        assert_eq!(canonical("content-type"), "Content-Type");
+        assert_eq!(canonical("etag"), "Etag");
+        assert_eq!(canonical("x--y-"), "X--Y-");
     }
 
     #[test]

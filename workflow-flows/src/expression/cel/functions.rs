@@ -22,7 +22,7 @@ impl From<ExpressionError> for Refusal {
 }
 
 /// Name, whether it stands after a dot, and the least and most arguments.
-const FUNCTIONS: [(&str, bool, usize, usize); 78] = [
+const FUNCTIONS: [(&str, bool, usize, usize); 79] = [
     ("base64.decode", false, 1, 1),
     ("base64.encode", false, 1, 1),
     ("bool", false, 1, 1),
@@ -81,6 +81,7 @@ const FUNCTIONS: [(&str, bool, usize, usize); 78] = [
     ("string", false, 1, 1),
     ("strings.quote", false, 1, 1),
     ("substring", true, 1, 2),
+    ("sum", true, 0, 0),
     ("trim", true, 0, 0),
     ("type", false, 1, 1),
     ("uint", false, 1, 1),

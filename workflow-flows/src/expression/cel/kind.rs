@@ -89,7 +89,7 @@ fn kind(node: &Node) -> Option<ResultKind> {
         Form::Call { name, .. } => match name.as_str() {
             "bool" | "contains" | "endsWith" | "hasValue" | "matches" | "startsWith" | "math.isFinite"
             | "math.isInf" | "math.isNaN" => ResultKind::Boolean,
-            "double" | "int" | "size" | "uint" | "indexOf" | "lastIndexOf" => ResultKind::Number,
+            "double" | "int" | "size" | "sum" | "uint" | "indexOf" | "lastIndexOf" => ResultKind::Number,
             "charAt" | "format" | "join" | "lowerAscii" | "replace" | "string" | "strings.quote" | "substring"
             | "trim" | "upperAscii" => ResultKind::Text,
             "distinct" | "flatten" | "lists.range" | "slice" | "sort" | "split" => ResultKind::List,

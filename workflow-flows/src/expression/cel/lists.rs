@@ -4,7 +4,8 @@ use super::fold;
 use super::functions::Refusal;
 use super::interpreter::Interpreter;
 use super::meter::Meter;
-use super::node::Node;
+use super::node::{Binary, Node};
+use super::operators;
 use super::value::{CelValue, List};
 
 type Found<'a> = Result<Option<CelValue<'a>>, Refusal>;
@@ -53,6 +54,7 @@ pub(super) fn call<'a>(
             flatten(meter, list, levels)?
         }
         ("distinct", []) => distinct(meter, list)?,
+        ("sum", []) => sum(meter, list)?,
         ("sort", []) => {
             let keyed = list.items(meter)?.into_iter().map(|item| (item, ())).collect();
             let sorted = fold::sorted(interpreter, node, keyed)?;
@@ -101,6 +103,18 @@ fn distinct<'a>(meter: &mut Meter, list: &List<'a>) -> Result<CelValue<'a>, Refu
         }
     }
     Ok(CelValue::list(found))
+}
+
+/// Adds the numbers of a list. The sum of none is 0.
+fn sum<'a>(meter: &mut Meter, list: &List<'a>) -> Result<CelValue<'a>, Refusal> {
+    let mut total = CelValue::Int(0);
+    for item in list.items(meter)? {
+        if !matches!(item, CelValue::Int(_) | CelValue::Uint(_) | CelValue::Double(_)) {
+            return Err(Refusal::Unfit(": only numbers can be added"));
+        }
+        total = operators::binary(Binary::Add, &total, &item, meter)?;
+    }
+    Ok(total)
 }
 
 fn join<'a>(meter: &mut Meter, list: &List<'a>, between: &str) -> Result<CelValue<'a>, Refusal> {

@@ -50,6 +50,7 @@ fn documents_are_read_as_they_are() {
         ("'a,b'.split(',').join('-')", json!("a-b")),
         ("math.greatest(input.list)", json!(3)),
         ("lists.range(3)", json!([0, 1, 2])),
+        ("input.list.sum() + [].sum() + [0.5].sum()", json!(6.5)),
         ("cel.bind(x, input.n, x * x)", json!(49)),
         ("'2026-11-26'.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}$')", json!(true)),
         ("// a remark\n 1 + 1", json!(2)),

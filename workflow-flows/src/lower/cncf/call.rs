@@ -89,7 +89,8 @@ fn tool(
     let call = Call { kind: CallKind::Tool, name: name.to_owned(), span: node.span, args: None };
     lowering.outline.calls.push(call);
     let mut step = Step::new(task.id.clone(), Kind::Nothing);
-    let tool = ToolUse { tool: name.to_owned(), args: json!(format!("{{{{steps['{}']}}}}", args.id)), external: false };
+    let read = json!(format!("{{{{steps['{}']}}}}", args.id));
+    let tool = ToolUse { tool: name.to_owned(), args: read, external: false, texts: false };
     step.breaker = Some(default_breaker(&tool));
     step.kind = Kind::Tool(tool);
     Body::new(vec![args, step], Output::Last)

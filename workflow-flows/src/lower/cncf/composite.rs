@@ -126,6 +126,7 @@ pub(super) fn repeat(
         every: None,
         concurrency: 1,
         on_item_error: OnItemError::Fail,
+        collects: false,
         body,
     };
     let step = Step::new(task.id.clone(), Kind::Loop(repetition));

@@ -2,9 +2,11 @@
 
 mod action;
 mod expression;
+mod program;
 mod structure;
+mod workflow;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use expression::{edit, text};
 use serde_json::Value;
@@ -121,9 +123,9 @@ fn top(lowering: &mut Lowering<'_>, node: &Node) -> Option<Block> {
     }
     let by_id: Fallbacks<'_> =
         items.iter().filter_map(|item| Some((item.get("id")?.text()?.to_owned(), item))).collect();
-    let named: Vec<&str> = items.iter().filter_map(fallback_of).collect();
+    let owners = owners_of(items);
     let block = block::begin(lowering, Shape::Dag, None, node.span)?;
-    let is_fallback = |item: &&Node| item.get("id").and_then(Node::text).is_some_and(|id| named.contains(&id));
+    let is_fallback = |item: &&Node| item.get("id").and_then(Node::text).is_some_and(|id| owners.contains_key(id));
     let mut steps = Vec::new();
     for item in items.iter().filter(|item| !is_fallback(item)) {
         if let Some(step) = step(lowering, item, block, None, &by_id) {
@@ -131,10 +133,6 @@ fn top(lowering: &mut Lowering<'_>, node: &Node) -> Option<Block> {
         }
     }
     // A need of a fallback is a need of the step whose place it takes.
-    let owners: BTreeMap<String, String> = items
-        .iter()
-        .filter_map(|item| Some((fallback_of(item)?.to_owned(), item.get("id")?.text()?.to_owned())))
-        .collect();
     for step in &mut steps {
         for need in &mut step.needs {
             if let Some(owner) = owners.get(need) {
@@ -158,6 +156,41 @@ fn fallback_of(step: &Node) -> Option<&str> {
     handler.get("fallback_step").filter(|_| is_fallback)?.text()
 }
 
+/// Adds the fallbacks of a step and of the steps inside of it.
+fn collect_fallbacks<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
+    found.extend(fallback_of(node));
+    for item in node.items().unwrap_or_default() {
+        collect_fallbacks(item, found);
+    }
+    for entry in node.entries().unwrap_or_default().iter().filter(|entry| entry.key != "params") {
+        collect_fallbacks(&entry.value, found);
+    }
+}
+
+/// Returns the steps that run as fallbacks only, each with the step of the dag in whose place it
+/// runs. Steps that are fallbacks of each other are none: they are refused where they are lowered.
+fn owners_of(items: &[Node]) -> BTreeMap<String, String> {
+    let with_fallbacks = |item: &'_ Node| {
+        let mut found = Vec::new();
+        collect_fallbacks(item, &mut found);
+        let found: Vec<String> = found.into_iter().map(str::to_owned).collect();
+        Some((item.get("id")?.text()?.to_owned(), found))
+    };
+    let fallbacks: BTreeMap<String, Vec<String>> = items.iter().filter_map(with_fallbacks).collect();
+    let named: BTreeSet<&String> = fallbacks.values().flatten().collect();
+    let mut open: Vec<(&String, &String)> = Vec::new();
+    for (id, to) in fallbacks.iter().filter(|(id, _)| !named.contains(id)) {
+        open.extend(to.iter().map(|to| (to, id)));
+    }
+    let mut owners = BTreeMap::new();
+    while let Some((id, owner)) = open.pop() {
+        if owners.insert(id.clone(), owner.clone()).is_none() {
+            open.extend(fallbacks.get(id).into_iter().flatten().map(|next| (next, owner)));
+        }
+    }
+    owners
+}
+
 /// Lowers one step. `around` is the name under which nested steps are known.
 fn step(
     lowering: &mut Lowering<'_>,
@@ -166,6 +199,11 @@ fn step(
     around: Option<&str>,
     siblings: &Fallbacks<'_>,
 ) -> Option<Step> {
+    // Each fallback is lowered once per step that names it, so a small document can have many
+    // steps. The check of the limit reports them.
+    if lowering.outline.steps.len() > lowering.options.limits.steps {
+        return None;
+    }
     let position = lowering.outline.blocks[block].steps.len() + 1;
     let mut fields = Fields::read(lowering, node, format!("step {position}"))?;
     let id_node = fields.require(lowering, "id", "\"fetch\"")?;
@@ -201,6 +239,7 @@ fn step(
         &mut fields,
         &mut step,
         around.filter(|it| !it.is_empty()).map_or(given.clone(), |it| format!("{it}.{given}")),
+        siblings,
     );
     if let Some(node) = fields.take("on_error").filter(|node| node.data != Data::Null) {
         step.on_error = on_error(lowering, node, index, siblings).unwrap_or_default();
@@ -246,6 +285,8 @@ fn retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<RetryR
         Some("constant") => Backoff::Constant { delay: delay.min(max_delay) },
         Some("linear") => Backoff::Linear { delay, max_delay },
         Some("exponential") => Backoff::Exponential { delay, max_delay },
+        // The engine waits for the delay here, too.
+        _ if !delay.is_zero() => Backoff::Constant { delay: delay.min(max_delay) },
         _ => Backoff::None,
     };
     let attempts = u32::try_from(max.unwrap_or_default()).unwrap_or_default() + 1;
@@ -274,8 +315,10 @@ fn on_error(lowering: &mut Lowering<'_>, node: &Node, step_index: usize, sibling
             let part = Part::Instead("on_error");
             let block = block::begin(lowering, Shape::Do, Some((step_index, part)), found.span)?;
             lowering.nesting += 1;
-            // The fallback of a fallback would lead around in a circle.
-            let fallback = step(lowering, found, block, Some(""), &Fallbacks::new());
+            // Without itself, so that no chain of fallbacks leads around in a circle.
+            let others = siblings.iter().filter(|(name, _)| **name != id);
+            let others: Fallbacks<'_> = others.map(|(name, node)| (name.clone(), *node)).collect();
+            let fallback = step(lowering, found, block, Some(""), &others);
             lowering.nesting -= 1;
             fallback.map(|fallback| OnError::Do(Box::new(Block::Do(vec![fallback]))))
         }
@@ -284,6 +327,14 @@ fn on_error(lowering: &mut Lowering<'_>, node: &Node, step_index: usize, sibling
 }
 
 fn unknown_fallback(lowering: &mut Lowering<'_>, target: &Node, id: &str, siblings: &Fallbacks<'_>) {
+    let root = lowering.root;
+    let steps = root.get("definition").unwrap_or(root).get("steps");
+    let mut ids = steps.and_then(Node::items).unwrap_or_default().iter().filter_map(|item| item.get("id")?.text());
+    if ids.any(|known| known == id) {
+        let message = format!("on_error goes to \"{id}\", whose failure leads back to it");
+        lowering.error(Code::F021, target.span, message).help("let the last fallback have none");
+        return;
+    }
     let message = format!("on_error goes to \"{id}\", which does not exist");
     match nearest(id, siblings.keys().map(String::as_str)) {
         Some(near) => {

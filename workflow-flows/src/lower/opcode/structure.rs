@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{action, step};
+use super::{Fallbacks, action, program, step};
 use crate::check::Code;
 use crate::document::{Data, Node};
 use crate::graph::{
@@ -18,8 +18,21 @@ use crate::lower::outline::{Part, Role, Shape};
 
 const TYPES: [&str; 6] = ["action", "condition", "reasoning", "parallel", "loop", "wait"];
 
+/// The name of a step with those around it, and the steps that may be its fallbacks.
+struct Around<'a, 'n> {
+    name: String,
+    siblings: &'a Fallbacks<'n>,
+}
+
 /// Lowers the type of a step and sets what the engine gives as its output.
-pub(super) fn lower(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: &mut Step, name: String) {
+pub(super) fn lower(
+    lowering: &mut Lowering<'_>,
+    fields: &mut Fields<'_>,
+    step: &mut Step,
+    name: String,
+    siblings: &Fallbacks<'_>,
+) {
+    let around = &Around { name, siblings };
     let names = TYPES.map(|name| (name, name));
     let kind = fields.take("type").map_or(Some("action"), |node| lowering.choice(node, "type", &names));
     let index = lowering.step.unwrap_or_default();
@@ -42,9 +55,9 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: 
     let owner = format!("config of {}", fields.owner);
     let Some(mut config) = Fields::read(lowering, config, owner) else { return };
     let lowered = match kind {
-        Some("condition") => condition(lowering, &mut config, step, &name),
-        Some("loop") => repeat(lowering, &mut config, step, &name),
-        Some("parallel") => parallel(lowering, &mut config, step, &name),
+        Some("condition") => condition(lowering, &mut config, step, around),
+        Some("loop") => repeat(lowering, &mut config, step, around),
+        Some("parallel") => parallel(lowering, &mut config, step, around),
         Some("wait") => wait(lowering, &mut config, step),
         _ => reasoning(lowering, &mut config, step),
     };
@@ -52,7 +65,7 @@ pub(super) fn lower(lowering: &mut Lowering<'_>, fields: &mut Fields<'_>, step: 
 }
 
 /// Steps inside of another one run one after the other.
-fn nested(lowering: &mut Lowering<'_>, node: &Node, part: Part, around: &str) -> Option<Block> {
+fn nested(lowering: &mut Lowering<'_>, node: &Node, part: Part, name: &str, siblings: &Fallbacks<'_>) -> Option<Block> {
     let index = lowering.step?;
     let Some(items) = node.items() else {
         lowering.wrong(node, "the steps of a branch", "a list");
@@ -60,13 +73,18 @@ fn nested(lowering: &mut Lowering<'_>, node: &Node, part: Part, around: &str) ->
     };
     let block = block::begin(lowering, Shape::Do, Some((index, part)), node.span)?;
     lowering.nesting += 1;
-    let none = BTreeMap::new();
-    let steps = items.iter().filter_map(|item| step(lowering, item, block, Some(around), &none)).collect();
+    let steps = items.iter().filter_map(|item| step(lowering, item, block, Some(name), siblings)).collect();
     lowering.nesting -= 1;
     Some(Block::Do(steps))
 }
 
-fn condition(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step, name: &str) -> Option<Kind> {
+fn condition(
+    lowering: &mut Lowering<'_>,
+    config: &mut Fields<'_>,
+    step: &mut Step,
+    around: &Around<'_, '_>,
+) -> Option<Kind> {
+    let name = &around.name;
     let expression = config.require(lowering, "expression", "\"inputs.env\"");
     let expression = expression.and_then(|node| lowering.condition(node, "expression", Role::Plain));
     let mut cases = BTreeMap::new();
@@ -76,24 +94,45 @@ fn condition(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut St
             return None;
         };
         for entry in entries {
-            let around = format!("{name}.{}", entry.key);
-            if let Some(block) = nested(lowering, &entry.value, Part::Choice(entry.key.clone()), &around) {
+            let inner = format!("{name}.{}", entry.key);
+            let part = Part::Choice(entry.key.clone());
+            if let Some(block) = nested(lowering, &entry.value, part, &inner, around.siblings) {
                 cases.insert(entry.key.clone(), block);
             }
         }
     }
     let part = Part::Choice("default".to_owned());
-    let default = config.take("default").filter(|node| node.data != Data::Null);
-    let default = default.and_then(|node| nested(lowering, node, part, &format!("{name}.default")));
+    // An empty default is none.
+    let is_empty = |node: &Node| node.data == Data::Null || node.items().is_some_and(<[Node]>::is_empty);
+    let default = config.take("default").filter(|node| !is_empty(node));
+    let inner = format!("{name}.default");
+    let default = default.and_then(|node| nested(lowering, node, part, &inner, around.siblings));
     config.finish_in_place(lowering, &["expression", "branches", "default"]);
     let expression = expression?;
-    step.output = Some(json!({ "branch": format!("{{{{string({expression})}}}}"), "output": "{{result}}" }));
+    let names: Vec<String> = cases.keys().map(|name| program::quoted(name)).collect();
+    let is_named = format!("string({expression}) in [{}]", names.join(", "));
+    step.output = Some(match default {
+        Some(_) => {
+            let branch = format!("{{{{ {is_named} ? string({expression}) : 'default' }}}}");
+            json!({ "branch": branch, "output": "{{result}}" })
+        }
+        None => {
+            let (branch, skipped) = (format!("{{{{string({expression})}}}}"), format!("{{{{ !({is_named}) }}}}"));
+            json!({ "branch": branch, "output": "{{result}}", "skipped": skipped })
+        }
+    });
     // No branch is no failure there.
     let default = Some(default.unwrap_or(Block::Do(Vec::new())));
     Some(Kind::Switch(Switch { value: Value::String(format!("{{{{{expression}}}}}")), cases, default }))
 }
 
-fn repeat(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step, name: &str) -> Option<Kind> {
+fn repeat(
+    lowering: &mut Lowering<'_>,
+    config: &mut Fields<'_>,
+    step: &mut Step,
+    around: &Around<'_, '_>,
+) -> Option<Kind> {
+    let name = &around.name;
     let names = ["for_each", "while", "until", ""].map(|name| (name, name));
     let mode = config.take("mode").map_or(Some("for_each"), |node| lowering.choice(node, "mode", &names))?;
     let index = lowering.step?;
@@ -120,12 +159,12 @@ fn repeat(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step,
     let given = config.take("max_iter").and_then(|node| lowering.number(node, "max_iter", 0, u64::from(u32::MAX), ""));
     let given = given.and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
     let body = config.require(lowering, "body", "[ .. ]");
-    let around = format!("{name}.iter_{{index}}");
-    let body = body.and_then(|node| nested(lowering, node, Part::Body, &around));
+    let inner = format!("{name}.iter_{{index}}");
+    let body = body.and_then(|node| nested(lowering, node, Part::Body, &inner, around.siblings));
     config.finish_in_place(lowering, &["mode", "over", "condition", "body", "max_iter"]);
-    if let Some(Until::For(_) | Until::Jq(_)) = until {
-        step.output = Some(json!({ "iterations": "{{size(result)}}", "results": "{{result.map(r, r.result)}}" }));
-    }
+    let collects = matches!(until, Some(Until::While(_) | Until::Until(_)));
+    let results = if collects { "{{result}}" } else { "{{result.map(r, r.result)}}" };
+    step.output = Some(json!({ "iterations": "{{size(result)}}", "results": results }));
     Some(Kind::Loop(Loop {
         until: until?,
         max: given.unwrap_or(most).min(most),
@@ -133,6 +172,7 @@ fn repeat(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step,
         every: None,
         concurrency: 1,
         on_item_error: OnItemError::Fail,
+        collects,
         body: body?,
     }))
 }
@@ -152,8 +192,14 @@ fn over_items(lowering: &mut Lowering<'_>, node: &Node) -> Option<Until> {
     Some(Until::For(Value::String(format!("{{{{{expression}}}}}"))))
 }
 
-fn parallel(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Step, name: &str) -> Option<Kind> {
-    let modes = [("all", ParallelMode::All), ("race", ParallelMode::Race), ("", ParallelMode::All)];
+fn parallel(
+    lowering: &mut Lowering<'_>,
+    config: &mut Fields<'_>,
+    step: &mut Step,
+    around: &Around<'_, '_>,
+) -> Option<Kind> {
+    let name = &around.name;
+    let modes = [("all", ParallelMode::All), ("race", ParallelMode::First), ("", ParallelMode::All)];
     let mode = config.take("mode").and_then(|node| lowering.choice(node, "mode", &modes)).unwrap_or_default();
     let node = config.require(lowering, "branches", "[ [ .. ], [ .. ] ]");
     config.finish_in_place(lowering, &["branches", "mode"]);
@@ -171,14 +217,14 @@ fn parallel(lowering: &mut Lowering<'_>, config: &mut Fields<'_>, step: &mut Ste
     let mut branches = Vec::new();
     for (number, item) in items.iter().enumerate() {
         let branch = format!("branch_{number}");
-        let around = format!("{name}.{branch}");
-        if let Some(block) = nested(lowering, item, Part::Branch(branch.clone()), &around) {
+        let inner = format!("{name}.{branch}");
+        if let Some(block) = nested(lowering, item, Part::Branch(branch.clone()), &inner, around.siblings) {
             branches.push((branch, block));
         }
     }
     let names = 0..items.len();
     step.output = Some(match mode {
-        ParallelMode::Race => {
+        ParallelMode::First => {
             let numbers: Vec<String> = names.map(|number| format!("'branch_{number}': {number}")).collect();
             let winner = format!("{{{{ {{{}}}[result.winner] }}}}", numbers.join(", "));
             json!({ "mode": "race", "winner": winner, "output": "{{result.result}}" })

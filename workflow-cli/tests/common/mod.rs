@@ -1,0 +1,103 @@
+//! The program `workflow`, as its users call it.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use workflow_tests::Live;
+
+/// The program on a database.
+pub struct Shell {
+    pub url: String,
+    pub schema: Option<String>,
+    pub token: Option<&'static str>,
+}
+
+impl Shell {
+    pub fn of(live: &Live) -> Self {
+        Self { url: live.url(), schema: live.schema().map(str::to_owned), token: None }
+    }
+
+    /// The program that asks a server before the database.
+    pub async fn over_http(live: &Live) -> Self {
+        let access = workflow_http::Access::token("s3cr3t", workflow_http::Actor::admin("ada"));
+        let routes = workflow_http::router(live.client.clone(), access);
+        let app = axum::Router::new().nest("/workflows", routes);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/workflows", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { url, schema: None, token: Some("s3cr3t") }
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program(arguments);
+        command.env("WORKFLOW_DATABASE_URL", &self.url);
+        if let Some(token) = self.token {
+            command.env("WORKFLOW_TOKEN", token);
+        }
+        if let Some(schema) = &self.schema {
+            command.env("WORKFLOW_SCHEMA", schema);
+        }
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Returns the standard output of a command that succeeds.
+    pub fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}\n{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// Checks the exit code, and the words in the standard output and the standard error.
+    pub fn check(&self, arguments: &[&str], code: i32, out: &str, err: &str) {
+        check(arguments, &self.run(arguments), code, out, err);
+    }
+}
+
+pub fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
+    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_TOKEN", "WORKFLOW_SCHEMA", "WORKFLOW_ACTOR", "NO_COLOR", "LOGNAME"]
+    {
+        command.env_remove(name);
+    }
+    command.args(arguments).env("USER", "ada").env("TZ", "UTC").stdin(Stdio::null());
+    command
+}
+
+pub fn check(arguments: &[&str], output: &Output, code: i32, out: &str, err: &str) {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let shown = format!("{arguments:?}: {:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    assert!(stdout.contains(out) && (!out.is_empty() || stdout.is_empty()), "not {out:?} in {shown}");
+    assert!(stderr.contains(err), "not {err:?} in {shown}");
+}
+
+/// Gives the program this text as its standard input.
+pub fn piped(mut command: Command, text: &str) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// Compares a text with its snapshot, after replacing what differs between two executions.
+pub fn assert_snapshot(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "[id]");
+    settings.add_filter(r"\[id\](, \[id\])+", "[ids]");
+    settings.add_filter(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "[time]");
+    settings.add_filter(r"\d\d:\d\d:\d\d", "[time]");
+    settings.add_filter(r"\b\d{1,2} [A-Z][a-z]{2} (\d\d:\d\d|\d{4})\b", "[time]");
+    settings.add_filter(r"\d+(\.\d+)? (ms|s|min|h|d)\b( \d+ (s|min|h)\b)?", "[span]");
+    settings.add_filter(r#"("\w*(at|since|until)": )\d+"#, "$1[time]");
+    settings.add_filter(r"[█░×·▒╌]+( +[█░×·▒╌]+)*|[=:x.>~]{3,}", "[bars]");
+    settings.add_filter(r"[_.:=+*#-]{20,}", "[chart]");
+    settings.add_filter(r" +", " ");
+    settings.add_filter(r" \n", "\n");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_snapshot_path("../snapshots");
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
