@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+mod common;
+
 use std::time::Duration;
 
+use common::{Shell, assert_snapshot, check, piped, program};
 use workflow_sdk::operate::{FailurePage, StatsPage};
 use workflow_sdk::prelude::*;
 use workflow_tests::document::check_schema;
@@ -31,99 +32,6 @@ async fn asks(ctx: &Ctx) -> Result<bool> {
 #[workflow]
 async fn greets(ctx: &Ctx) -> Result<Option<String>> {
     ctx.signal::<String>("greeting").await
-}
-
-/// The program on a database.
-struct Shell {
-    url: String,
-    schema: Option<String>,
-    token: Option<&'static str>,
-}
-
-impl Shell {
-    fn of(live: &Live) -> Self {
-        Self { url: live.url(), schema: live.schema().map(str::to_owned), token: None }
-    }
-
-    /// The program that asks a server before the database.
-    async fn over_http(live: &Live) -> Self {
-        let access = workflow_http::Access::token("s3cr3t", workflow_http::Actor::admin("ada"));
-        let routes = workflow_http::router(live.client.clone(), access);
-        let app = axum::Router::new().nest("/workflows", routes);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/workflows", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, app).await });
-        Self { url, schema: None, token: Some("s3cr3t") }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = program(arguments);
-        command.env("WORKFLOW_DATABASE_URL", &self.url);
-        if let Some(token) = self.token {
-            command.env("WORKFLOW_TOKEN", token);
-        }
-        if let Some(schema) = &self.schema {
-            command.env("WORKFLOW_SCHEMA", schema);
-        }
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// Returns the standard output of a command that succeeds.
-    fn says(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}\n{output:?}");
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-    }
-
-    /// Checks the exit code, and the words in the standard output and the standard error.
-    fn check(&self, arguments: &[&str], code: i32, out: &str, err: &str) {
-        check(arguments, &self.run(arguments), code, out, err);
-    }
-}
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
-    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_TOKEN", "WORKFLOW_SCHEMA", "WORKFLOW_ACTOR", "NO_COLOR", "LOGNAME"]
-    {
-        command.env_remove(name);
-    }
-    command.args(arguments).env("USER", "ada").env("TZ", "UTC").stdin(Stdio::null());
-    command
-}
-
-fn check(arguments: &[&str], output: &Output, code: i32, out: &str, err: &str) {
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let shown = format!("{arguments:?}: {:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}", output.status);
-    assert_eq!(output.status.code(), Some(code), "{shown}");
-    assert!(stdout.contains(out) && (!out.is_empty() || stdout.is_empty()), "not {out:?} in {shown}");
-    assert!(stderr.contains(err), "not {err:?} in {shown}");
-}
-
-/// Gives the program this text as its standard input.
-fn piped(mut command: Command, text: &str) -> Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-/// Compares a text with its snapshot, after replacing what differs between two executions.
-fn assert_snapshot(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "[id]");
-    settings.add_filter(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "[time]");
-    settings.add_filter(r"\d\d:\d\d:\d\d", "[time]");
-    settings.add_filter(r"\d+(\.\d+)? (ms|s)\b", "[span]");
-    settings.add_filter(r#"("\w*(at|since|until)": )\d+"#, "$1[time]");
-    settings.add_filter(r"[█░×·▒╌]+( +[█░×·▒╌]+)*|[=:x.>~]{3,}", "[bars]");
-    settings.add_filter(r"[_.:=+*#-]{20,}", "[chart]");
-    settings.add_filter(r" +", " ");
-    settings.add_filter(r" \n", "\n");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
 fn worker(live: &Live) -> LocalWorker {
@@ -441,13 +349,26 @@ fn the_demonstration_kills_a_worker_and_the_run_goes_on() {
     ] {
         assert!(told.contains(line), "not {line:?} in {told}");
     }
+    // The last line is a command, which shows where the worker died.
+    let command = told.lines().last().and_then(|line| line.strip_prefix("Look at the run:  workflow ")).unwrap();
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let shown = program(&arguments).env("TERM", "xterm").output().unwrap();
+    check(&arguments, &shown, 0, "⚡", "");
+    check(&arguments, &shown, 0, "a worker died", "");
 }
 
-/// The program ends quietly if its reader does, as `head` does.
+/// A new user follows the README alone.
 #[test]
-fn a_reader_that_is_gone_is_no_error() {
-    let mut child = program(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+fn the_readme_leads_to_a_killed_and_resumed_run() {
+    let readme = include_str!("../../README.md");
+    let see_it = readme.split("## See it").nth(1).unwrap().split("\n## ").next().unwrap();
+    let commands: Vec<&str> = see_it.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert!(commands.contains(&"cargo install --locked --path workflow-cli"), "{commands:?}");
+    let verbs: Vec<&str> = commands.iter().filter_map(|line| line.strip_prefix("workflow ")).collect();
+    assert_eq!(verbs, ["demo", "--to FILE dashboard", "new ../my-app"]);
+    for verb in verbs {
+        // The program knows each verb.
+        let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
+        check(&words, &program(&words).output().unwrap(), 0, "Usage:", "");
+    }
 }
