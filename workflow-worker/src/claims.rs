@@ -54,9 +54,9 @@ impl ClaimTable {
         polled.filter(|(_, time)| *time > limit).collect()
     }
 
-    /// Returns for how long the present poll of this run's workflow has lasted, under any claim.
-    pub(crate) fn polled_for(&self, run: RunId) -> Option<Duration> {
-        self.states().range(claims_of(run)).filter_map(|(_, state)| state.polled_for()).max()
+    /// Whether the workflow of an older claim of this run has been polled for longer than this.
+    pub(crate) fn is_stuck(&self, run: RunId, limit: Duration) -> bool {
+        self.states().range(claims_of(run)).any(|(_, state)| state.polled_for().is_some_and(|time| time > limit))
     }
 
     /// Directs the drives whose leases may have ended to give their runs up. Returns their number.

@@ -30,7 +30,7 @@ const RENEWALS_PER_LEASE: u32 = 3;
 
 /// After a poll of so many leases, the lease of a run is not renewed any more. The same holds for
 /// all leases if the runtime polls nothing.
-pub(crate) const LEASES_WITHOUT_ANSWER: u32 = 3;
+const LEASES_WITHOUT_ANSWER: u32 = 3;
 
 /// How often a worker looks for free locks on a store in this process. There the end of a lease is
 /// enough, and on a paused clock years pass in a moment.

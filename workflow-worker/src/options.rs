@@ -51,9 +51,8 @@ pub struct WorkerOptions {
     /// How long a run may clean up after it was canceled or has passed its deadline, counted from
     /// the moment at which it was told to end. After that time it ends at once. Set the same value
     /// on all workers of a database, because the worker that has the run at its end applies its own
-    /// value. A run that blocks its thread is cleaned up by the worker that takes it over; if there
-    /// is none, it ends after three leases and this time. Default: 60 s. Range: up to a year; with
-    /// zero, nothing is cleaned up.
+    /// value. A run that blocks its thread is cleaned up by the worker that takes it over. Default:
+    /// 60 s. Range: up to a year; with zero, nothing is cleaned up.
     pub cancel_grace: Duration,
     /// How often the worker of a run may die while it drives this run and no other one. After one
     /// more such death the run fails with an error of kind

@@ -100,13 +100,12 @@ impl Shared {
         Self::new(client, options, (Registry::default(), Retention::default()), None)
     }
 
-    /// Decides whether a claimed run may be driven now. `polled_for`: for how long an older drive
-    /// of the run has polled its workflow. `None`: that drive blocks a thread.
-    pub(crate) fn admit(&self, run: &ClaimedRun, polled_for: Option<Duration>) -> Option<Admission> {
+    /// Decides whether a claimed run may be driven now. `None`: an older drive of the run blocks a
+    /// thread of this worker.
+    pub(crate) fn admit(&self, run: &ClaimedRun) -> Option<Admission> {
         // Another drive of such a run would block another thread, so the run is left to other
         // workers for a while.
-        let is_blocked = polled_for.is_some_and(|time| time > self.options.lease);
-        (!is_blocked).then(|| self.quarantine.admit(run))
+        (!self.claims.is_stuck(run.claim.run_id, self.options.lease)).then(|| self.quarantine.admit(run))
     }
 
     pub(crate) fn executor(&self) -> &Executor {

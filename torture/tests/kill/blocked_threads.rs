@@ -137,9 +137,9 @@ pub async fn a_run_that_never_awaits_is_cleaned_up_by_its_successor(database: Da
     testbed.sweep().await;
 }
 
-/// No other worker serves the runs. The worker claims them again and drives them no second time. It
-/// ends them without their compensations once it has given their leases up and their grace is over.
-pub async fn a_run_that_never_awaits_ends_without_another_worker(database: Database) {
+/// No other worker serves the runs. The worker claims them again and drives them no second time. They
+/// may have something to clean up, so only a termination ends them.
+pub async fn a_run_that_never_awaits_is_terminated_without_another_worker(database: Database) {
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();
     settings.lease = Some(SHORT_LEASE);
@@ -151,9 +151,12 @@ pub async fn a_run_that_never_awaits_ends_without_another_worker(database: Datab
         hung.says_of(&run.to_string(), "blocks its thread").await;
     }
     for run in runs {
-        let row = ended(&testbed, run).await;
-        assert!(row.epoch > 1, "{row:?}");
-        hung.says_of(&run.to_string(), "ends without clean-up").await;
+        until("the run is claimed again", async || {
+            (testbed.client.run(run).await.expect("read a run").epoch > 2).then_some(())
+        })
+        .await;
+        testbed.client.terminate(run).await.expect("terminate");
+        assert_eq!(testbed.client.run(run).await.expect("read a run").status, RunStatus::Canceled);
         assert_eq!(pids(&testbed, run, "stuck"), [hung.pid()]);
         assert_eq!(pids(&testbed, run, "undo-only"), Vec::<u32>::new());
     }

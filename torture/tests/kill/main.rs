@@ -91,7 +91,7 @@ workflow_tests::cases! {
         a_run_that_never_awaits_loses_its_lease_and_its_neighbour_does_not,
         a_runtime_that_stands_still_gives_up_all_its_runs,
         a_run_that_never_awaits_is_cleaned_up_by_its_successor,
-        a_run_that_never_awaits_ends_without_another_worker,
+        a_run_that_never_awaits_is_terminated_without_another_worker,
     }
     lapsed_lease {
         a_body_is_dropped_when_its_lease_may_have_ended,

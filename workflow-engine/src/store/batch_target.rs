@@ -320,8 +320,8 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     ) -> impl Future<Output = Result<HashMap<RunId, CancelOutcome>, Self::Error>> + Send;
 
     /// Fails, and returns, at most `limit` runs past their deadline that no worker holds. A run
-    /// that was claimed before is left alone until `patience` after its deadline, a running one also
-    /// until `patience` after its lease and while its worker is recorded; its epoch rises.
+    /// that was claimed before is left alone until `patience` after its deadline, a running one
+    /// also until `patience` after its lease and while its worker is recorded; its epoch rises.
     fn expire_runs(
         &mut self,
         limit: u32,

@@ -7,9 +7,7 @@ use workflow_engine::runtime::Polled;
 use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
-use crate::WorkerOptions;
 use crate::claim_state::Directive;
-use crate::lease::LEASES_WITHOUT_ANSWER;
 use crate::quarantine::QUARANTINE_RETRY_DELAY;
 
 /// How long a run whose history does not fit the code waits for other code.
@@ -59,17 +57,11 @@ pub(crate) enum Exit {
 }
 
 /// Returns the write that ends a claimed run before its workflow is called, if it is to end.
-/// `polled_for`: for how long an older drive of the run has polled its workflow.
-pub(super) fn before_drive(
-    run: &ClaimedRun,
-    now: Timestamp,
-    options: &WorkerOptions,
-    polled_for: Option<Duration>,
-) -> Option<Write> {
+pub(super) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
     let ClaimedRun { claim, parent_run_id, .. } = *run;
     // Only an earlier claim can have started children and begun waits.
     let was_claimed = claim.epoch > 1;
-    let end = early_end(run, now, options, polled_for)?;
+    let end = early_end(run, now, max_crashes)?;
     Some(Write::End(EndWrite { claim, parent_run_id, has_children: was_claimed, has_event_waits: was_claimed, end }))
 }
 
@@ -83,26 +75,10 @@ pub(super) struct LeftBehind {
     pub(super) has_seats: bool,
 }
 
-fn early_end(
-    run: &ClaimedRun,
-    now: Timestamp,
-    options: &WorkerOptions,
-    polled_for: Option<Duration>,
-) -> Option<RunEnd> {
-    let max_crashes = options.max_crashes;
-    if let Some(by) = told_to_end(run, now) {
-        // A run that was claimed before may have something to clean up, and is driven.
-        if run.claim.epoch == 1 {
-            return Some(interrupted_end(by));
-        }
-        // A run that blocks a thread is not driven here. Since its lease was given up, it has had
-        // the grace to clean up on another worker.
-        let grace = options.lease * LEASES_WITHOUT_ANSWER + options.cancel_grace;
-        if polled_for.is_some_and(|time| time > grace) {
-            let (run_id, workflow) = (run.claim.run_id, &run.lane.workflow);
-            tracing::warn!(%run_id, workflow, ?by, "the run blocks its thread beyond its grace; it ends without clean-up");
-            return Some(interrupted_end(by));
-        }
+fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
+    // A run that was claimed before may have something to clean up, and is driven.
+    if let Some(by) = told_to_end(run, now).filter(|_| run.claim.epoch == 1) {
+        return Some(interrupted_end(by));
     }
     if run.lone_crashes > i64::from(max_crashes) {
         let message = format!(

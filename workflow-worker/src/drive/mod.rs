@@ -52,12 +52,11 @@ pub(crate) use self::exit::unreadable;
 /// A worker has one such future per run. Its large parts are boxed, so that the future fits in a
 /// block that an allocator keeps ready (a kilobyte in glibc).
 pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: ClaimGuard, slot: Slot) {
-    let polled_for = shared.claims.polled_for(run.claim.run_id);
-    let end = before_drive(&run, shared.clock.now(), &shared.options, polled_for).map(Box::new);
+    let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
     if let Some(end) = end {
         return finish(&shared, &run, end, false, slot).await;
     }
-    let (exit, left) = match shared.admit(&run, polled_for) {
+    let (exit, left) = match shared.admit(&run) {
         Some(Admission::Admitted(slot)) => drive_to_exit(&shared, &run, claim, &slot).await,
         Some(Admission::Alone(turn)) => Box::pin(drive_alone(&shared, &run, claim, turn)).await,
         Some(Admission::Full) => (Exit::QuarantineFull, LeftBehind::default()),
