@@ -533,6 +533,9 @@ async fn a_run_acts_for_the_account_of_the_request(database: Database) {
         };
         assert_eq!(trigger(json!({ "input": start })), "eve");
         assert_eq!(trigger(json!({})), "ann", "it acts for the account that deployed the flow");
+        let parent = json!({ "flow": 1, "name": "outer", "do": [{ "id": "c", "workflow": "flow", "args": start }] });
+        let outer = eve.post("/api/v1/flows:run", &json!({ "document": parent.to_string() }));
+        assert_eq!(acts_for(&outer), "eve", "a child acts for the account of its parent");
         let in_order = json!([start["definition"], start["digest"], "hello", "", "root"]);
         eve.post("/api/v1/runs", &json!({ "workflow": "flow", "input": in_order })).refuses(400, "bad_input");
     })

@@ -98,7 +98,7 @@ fn requests() -> Vec<Request> {
         ("/runs/{run}/approvals/ok", json!({ "approve": true })),
         ("/runs/{run}/cancel", Value::Null),
         ("/runs/{run}/pause", Value::Null),
-        ("/orders", json!({ "action": "pause_queue", "queue": "default" })),
+        ("/orders", json!({ "action": "pause_queue", "queue": "default", "reason": "a test" })),
         ("/bulk", json!({ "query": "", "apply": { "action": "cancel_run" } })),
         ("/bulk/{run}/stop", Value::Null),
     ];

@@ -9,12 +9,15 @@ use super::mentions::Mentions;
 use super::start::FlowStart;
 use crate::client::{deadline_of, tags_of};
 use crate::graph::{FlowCall, Step};
-use crate::{ErrorClass, FlowCode, FlowError, flow};
+use crate::{ErrorClass, FlowCode, FlowError, flow, is_flow};
 
 pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<Value> {
     let scope = frame.ctx.scope(&step.id);
     if call.is_workflow {
-        let args = frame.render_step(&prepared_key(&step.id), &step.id, "args", &call.args).await?;
+        let mut args = frame.render_step(&prepared_key(&step.id), &step.id, "args", &call.args).await?;
+        if is_flow(&call.name) {
+            act_for(&mut args, &frame.run.start.actor, &step.id)?;
+        }
         let child = scope.child_by_name(&call.name, &args);
         return follow(
             call,
@@ -44,6 +47,16 @@ async fn follow(call: &FlowCall, child: Child<'_, Value>) -> Result<Value> {
         None => child,
     };
     if call.detach { Ok(child.detach().await?.id().to_string().into()) } else { child.await }
+}
+
+/// Makes a run of the workflow of flows act for this account, whatever account its input names.
+fn act_for(input: &mut Value, actor: &str, step: &str) -> Result<()> {
+    let Some(fields) = input.as_object_mut() else {
+        let message = "args of the workflow flow must be an object".to_owned();
+        return Err(FlowError::new(FlowCode::Tool, ErrorClass::Invalid, step, message).into());
+    };
+    fields.insert("actor".to_owned(), actor.into());
+    Ok(())
 }
 
 /// Finds the version of the flow and renders its input, as one step: the child has the version that
