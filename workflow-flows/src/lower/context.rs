@@ -43,6 +43,9 @@ pub(crate) struct Lowering<'s> {
     pub(crate) defaults: Defaults,
     /// In the dialect `opcode`: the steps whose results have a field `output`.
     pub(crate) composites: BTreeSet<String>,
+    /// In the dialect `opcode`: the bytes of the fallbacks that were lowered, each as often as a
+    /// step names it.
+    pub(crate) fallback_bytes: usize,
     spare: Finding,
 }
 
@@ -62,6 +65,7 @@ impl<'s> Lowering<'s> {
             nesting: 0,
             defaults: Defaults::default(),
             composites: BTreeSet::new(),
+            fallback_bytes: 0,
             spare: finding(Code::F001, String::new(), 1, 1, String::new()),
         }
     }

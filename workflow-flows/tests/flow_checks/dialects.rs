@@ -170,7 +170,7 @@ fn the_actions_of_the_run_become_steps_of_the_flow() {
     let Kind::Set(values) = &step(&flow, "note").kind else { panic!() };
     assert_eq!((&values["seen"], &values["agent_notes"]), (&json!("{{input.n}}"), &json!("n")));
     assert_eq!(step(&flow, "look").output.as_ref().unwrap()["accumulated_data"], json!("{{vars}}"));
-    let evaluated = "{{ cel.bind(data, steps['a-b'].items, (size(data.filter(v1, v1.ok)) + input.n)) }}";
+    let evaluated = "{{ cel.bind(data, steps['a-b'].items, (size(data.filter(_v1, _v1.ok)) + input.n)) }}";
     assert_eq!(step(&flow, "count").output, Some(json!({ "result": evaluated })));
     let Kind::Tool(get) = &step(&flow, "a-b").kind else { panic!() };
     assert_eq!((&get.args, get.texts), (&json!({ "url": "http://a.test" }), true));
@@ -246,6 +246,32 @@ fn an_action_that_nothing_has_is_refused() {
         &Options::default(),
     );
     assert_eq!((placed.findings[0].line, placed.findings[0].column), (2, 69), "{}", told(&placed));
+}
+
+/// A check must cost little, whatever the document is: a program is not translated, and a fallback
+/// is not lowered once per step that names it, beyond the limits.
+#[test]
+fn long_programs_and_many_fallbacks_are_refused_before_they_cost() {
+    let long = json!({ "expression": vec!["1"; 3_000].join("+") });
+    let long = json!({ "steps": [{ "id": "a", "action": "expr.eval", "params": long }] }).to_string();
+    let checked = check(&long, &Options::default());
+    let finding = &checked.findings[0];
+    assert_eq!(
+        (finding.code, finding.message.as_str()),
+        (Code::F050, "the expression has 5999 bytes; 4096 is the limit"),
+        "{}",
+        told(&checked)
+    );
+    let steps = (0..100).map(|number| {
+        let on_error = json!({ "strategy": "fallback_step", "fallback_step": "f" });
+        json!({ "id": format!("s{number}"), "action": "workflow.log", "params": { "message": "x" }, "on_error": on_error })
+    });
+    let large = json!({ "id": "f", "action": "workflow.log", "params": { "message": "y".repeat(4_000) } });
+    let source = json!({ "steps": steps.chain([large]).collect::<Vec<_>>() }).to_string();
+    let checked = check(&source, &Options::default());
+    let of_limit = checked.findings.iter().filter(|it| it.code == Code::F050);
+    let message = "the fallbacks of all steps together have more than 262144 bytes, the limit";
+    assert_eq!(of_limit.map(|it| it.message.as_str()).collect::<Vec<_>>(), [message], "{}", told(&checked));
 }
 
 #[test]

@@ -185,6 +185,12 @@ fn evaluation(lowering: &mut Lowering<'_>, node: &Node, params: Option<&Node>, s
     }
     let source = source?;
     let text = lowering.text(source, "expression")?;
+    let limit = lowering.options.limits.expression;
+    if text.len() > limit {
+        let message = format!("the expression has {} bytes; {limit} is the limit", text.len());
+        lowering.error(Code::F050, source.span, message).help("let a tool or a Rust workflow compute it");
+        return None;
+    }
     let data = data.map(literal);
     match program::translate(&text, data.as_deref()) {
         Ok(cel) => {

@@ -312,6 +312,17 @@ fn on_error(lowering: &mut Lowering<'_>, node: &Node, step_index: usize, sibling
                 unknown_fallback(lowering, target, &id, siblings);
                 return None;
             };
+            let limit = lowering.options.limits.bytes;
+            let bytes = lowering.fallback_bytes;
+            lowering.fallback_bytes = bytes.saturating_add(found.span.end.saturating_sub(found.span.start));
+            if lowering.fallback_bytes > limit {
+                if bytes <= limit {
+                    let message =
+                        format!("the fallbacks of all steps together have more than {limit} bytes, the limit");
+                    lowering.error(Code::F050, target.span, message).help("let fewer steps name this fallback");
+                }
+                return None;
+            }
             let part = Part::Instead("on_error");
             let block = block::begin(lowering, Shape::Do, Some((step_index, part)), found.span)?;
             lowering.nesting += 1;

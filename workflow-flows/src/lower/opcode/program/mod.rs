@@ -109,30 +109,31 @@ mod tests {
         for (program, cel) in [
             (
                 "filter(steps['fetch-data'].body.items, {.score >= inputs.threshold})",
-                "steps['fetch-data'].body.items.filter(v1, (v1.score >= inputs.threshold))",
+                "steps['fetch-data'].body.items.filter(_v1, (_v1.score >= inputs.threshold))",
             ),
             (
                 "len(filter(data, {.level == 'ERROR'}))",
-                "cel.bind(data, null, size(data.filter(v1, (v1.level == 'ERROR'))))",
+                "cel.bind(data, null, size(data.filter(_v1, (_v1.level == 'ERROR'))))",
             ),
-            ("sum(items, {#})", "inputs.items.map(v1, v1).sum()"),
-            ("count(inputs.xs, .ok) >= 3", "(size(inputs.xs.filter(v1, v1.ok)) >= 3)"),
+            ("sum(items, {#})", "inputs.items.map(_v1, _v1).sum()"),
+            ("count(inputs.xs, .ok) >= 3", "(size(inputs.xs.filter(_v1, _v1.ok)) >= 3)"),
             ("not (a in [1, \"b\"]) and b matches '^x'", "(!((inputs.a in [1, 'b'])) && inputs.b.matches('^x'))"),
             ("x not in xs || true", "(!(inputs.x in inputs.xs) || true)"),
             ("a > 1 ? 'it\\'s' : nil", "((inputs.a > 1) ? 'it\\'s' : null)"),
             ("inputs.a?.b?.c", "inputs.a.?b.?c.orValue(null)"),
-            ("inputs.a.b ?? 'x'", "cel.bind(v1, inputs.?a.?b.orValue(null), (v1 == null ? 'x' : v1))"),
+            ("inputs.a.b ?? 'x'", "cel.bind(_v1, inputs.?a.?b.orValue(null), (_v1 == null ? 'x' : _v1))"),
             ("let n = len(xs); n * 2", "cel.bind(n, size(inputs.xs), (n * 2))"),
-            ("xs | filter({# > 1}) | len()", "size(inputs.xs.filter(v1, (v1 > 1)))"),
-            ("map(xs, {map(.ys, {# + 1})})", "inputs.xs.map(v1, v1.ys.map(v2, (v2 + 1)))"),
+            ("let v1 = 10; map(xs, {# + v1})", "cel.bind(v1, 10, inputs.xs.map(_v1, (_v1 + v1)))"),
+            ("xs | filter({# > 1}) | len()", "size(inputs.xs.filter(_v1, (_v1 > 1)))"),
+            ("map(xs, {map(.ys, {# + 1})})", "inputs.xs.map(_v1, _v1.ys.map(_v2, (_v2 + 1)))"),
             ("1 / 4", "(double(1) / double(4))"),
             ("{a: 1, 'b c': {n: -2}}", "{'a': 1, 'b c': {'n': -(2)} }"),
             ("max(1, 2.5) + min(xs)", "(math.greatest(1, 2.5) + math.least(inputs.xs))"),
             (
                 "any(xs, {.in}) && none(xs, {#}) && all(xs, {#}) && one(xs, {#})",
                 concat!(
-                    "(((inputs.xs.exists(v1, v1['in']) && !inputs.xs.exists(v1, v1)) && inputs.xs.all(v1, v1))",
-                    " && inputs.xs.exists_one(v1, v1))",
+                    "(((inputs.xs.exists(_v1, _v1['in']) && !inputs.xs.exists(_v1, _v1)) && inputs.xs.all(_v1, _v1))",
+                    " && inputs.xs.exists_one(_v1, _v1))",
                 ),
             ),
             ("upper(trim('a')) contains \"A\"", "'a'.trim().upperAscii().contains('A')"),
@@ -158,6 +159,7 @@ mod tests {
             ("len(xs", 6, "expected \")\", found the end", false),
             ("'abc", 0, "this text has no end", false),
             ("a @ b", 2, "Expr has no sign '@'", false),
+            ("let _v1 = 1; _v1", 4, "\"_v1\" cannot be the name of a variable", false),
             ("len()", 0, "\"len\" takes 1 argument, not 0", false),
         ] {
             let fault = translate(program, None).unwrap_err();

@@ -7,6 +7,10 @@ use super::{DEPTH, Fault, WORDS, member, quoted};
 /// The values that a program reads by their names. Other names are those of inputs.
 const ROOTS: [&str; 5] = ["steps", "inputs", "workflow", "context", "data"];
 
+/// The beginning of the names of variables that the translation adds. No program may have such a
+/// variable.
+const OWN: &str = "_v";
+
 /// The operators with their precedence.
 const OPERATORS: [(&str, u8); 22] = [
     ("or", 10),
@@ -157,7 +161,7 @@ impl<'s> Parser<'s> {
     /// Returns the name of a new variable.
     fn fresh(&mut self) -> String {
         self.variables += 1;
-        format!("v{}", self.variables)
+        format!("{OWN}{}", self.variables)
     }
 
     pub(super) fn expression(&mut self) -> Result<String, Fault> {
@@ -182,7 +186,7 @@ impl<'s> Parser<'s> {
         self.at += 1;
         let at = self.place();
         let name = self.name()?;
-        if ROOTS.contains(&name.as_str()) || WORDS.contains(&name.as_str()) {
+        if ROOTS.contains(&name.as_str()) || WORDS.contains(&name.as_str()) || name.starts_with(OWN) {
             return Err(Fault::syntax(at, format!("{name:?} cannot be the name of a variable")));
         }
         self.expect("=")?;
