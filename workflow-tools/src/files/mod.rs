@@ -207,7 +207,11 @@ impl Place {
         }
         self.root.make_directory(dst)?;
         let mut size = 0;
-        let from = src.trim_end_matches('/');
+        // The entries of the root have no prefix.
+        let from = match src.trim_end_matches('/') {
+            "." => "",
+            from => from,
+        };
         for entry in &entries {
             let below = entry.path.strip_prefix(from).unwrap_or(&entry.path).trim_start_matches('/');
             let to = format!("{}/{below}", dst.trim_end_matches('/'));

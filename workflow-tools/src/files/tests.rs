@@ -69,6 +69,18 @@ async fn a_directory_is_copied_with_all_in_it_unless_it_has_a_link() {
 }
 
 #[tokio::test]
+async fn a_copy_of_the_root_keeps_its_names() {
+    let files = Files::new();
+    for name in [".env", "env"] {
+        files.call("fs.write", json!({ "path": name, "content": name })).await.unwrap();
+    }
+    files.call("fs.copy", json!({ "src": ".", "dst": "sub/copy" })).await.unwrap();
+    for name in [".env", "env"] {
+        assert_eq!(fs::read_to_string(files.root.join("sub/copy").join(name)).unwrap(), name);
+    }
+}
+
+#[tokio::test]
 async fn no_path_leaves_the_root() {
     let files = Files::new();
     symlink(&files.outside, files.root.join("link")).unwrap();
