@@ -12,7 +12,7 @@ const GATE_SECRET: &str = "WORKFLOW_GATE_SECRET";
 
 /// Gives flows the secrets of the environment.
 pub(crate) fn with_environment(flows: Flows) -> Result<Flows, Failure> {
-    let flows = flows.secrets(Environment);
+    let flows = flows.secrets(Environment::of_webhooks());
     Ok(match tokens().map_err(|error| Failure::usage(error.to_string(), "or unset it"))? {
         Some(tokens) => flows.tokens(tokens),
         None => flows,
@@ -26,14 +26,28 @@ pub(crate) fn tokens() -> Result<Option<Tokens>, BoxError> {
     tokens.map_err(|error| format!("{GATE_SECRET}: {error}").into())
 }
 
-/// The secrets of webhooks and of flows, equal for all accounts: the variable of `hook` is
-/// `WORKFLOW_SECRET_HOOK`.
-pub(crate) struct Environment;
+/// Secrets, equal for all accounts. Those of webhooks and of steps have different variables,
+/// because each flow may send the latter anywhere, and a webhook acts for its deployer.
+pub(crate) struct Environment {
+    prefix: &'static str,
+}
+
+impl Environment {
+    /// The secrets that verify webhooks: the variable of `hook` is `WORKFLOW_SECRET_HOOK`.
+    pub(crate) const fn of_webhooks() -> Self {
+        Self { prefix: "WORKFLOW_SECRET_" }
+    }
+
+    /// The secrets that steps use: the variable of `bank` is `WORKFLOW_FLOW_SECRET_BANK`.
+    pub(crate) const fn of_steps() -> Self {
+        Self { prefix: "WORKFLOW_FLOW_SECRET_" }
+    }
+}
 
 #[async_trait]
 impl Secrets for Environment {
     async fn get(&self, _actor: &str, name: &str) -> Result<Option<String>, ToolError> {
         let variable = name.to_ascii_uppercase().replace('-', "_");
-        Ok(std::env::var(format!("WORKFLOW_SECRET_{variable}")).ok())
+        Ok(std::env::var(format!("{}{variable}", self.prefix)).ok())
     }
 }

@@ -41,7 +41,7 @@ async fn runtime(url: &str, client: &Client, tools: &FlowTools) -> Result<FlowRu
         .channel("in-app")
         .client(client.clone())
         .flows(store)
-        .secrets(Environment);
+        .secrets(Environment::of_steps());
     let builder = match tokens()? {
         Some(tokens) => builder.tokens(tokens),
         None => builder,

@@ -114,7 +114,6 @@ fn errors(shell: &Shell, Runs { good, bad, asking, .. }: &Runs) -> String {
     let mut told = String::new();
     for arguments in [
         &["frobnicate"][..],
-        &["runs", "cancel"],
         &["runs", "show", "abcdefabcdef"],
         &["runs", "show", "01"],
         &["runs", "show", "not-an-id"],

@@ -8,7 +8,7 @@ use workflow_tools::http::Network;
 #[command(next_help_heading = "Flows, in a program without a worker of its own")]
 pub(crate) struct FlowTools {
     /// Run flows, with the tools of all actions of the dialect opcode, and http, log, in-app, kb.*.
-    /// The variable WORKFLOW_SECRET_HOOK is the secret `hook` of a flow
+    /// The variable WORKFLOW_FLOW_SECRET_BANK is the secret `bank`, for every flow
     #[arg(long)]
     pub(crate) flows: bool,
     /// Let the tools fs.* use the files below this directory
