@@ -1,6 +1,7 @@
 //! The metrics of the process and of the database, as text for a scraper.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -8,6 +9,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use workflow_sdk::metrics::DatabaseGauges;
+
+/// How long a scrape waits for the database. Scrapers give up after ten seconds or more.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 struct Scraped {
@@ -17,7 +21,7 @@ struct Scraped {
 
 /// Returns the route `/metrics` for Prometheus. Each scrape reads the gauges of the database anew,
 /// unless they are young, and answers the text of `render`: what the recorder of the process has.
-/// Without the database, the metrics of the process are answered alone.
+/// If the database does not answer within two seconds, its gauges are those of the last scrape.
 ///
 /// The route is open to all, as a scraper expects. Metrics show names of queues and workflows, and
 /// no payload; nest the route where only the scraper reaches it.
@@ -44,8 +48,12 @@ pub fn metrics_router(gauges: DatabaseGauges, render: impl Fn() -> String + Send
 }
 
 async fn metrics(State(Scraped { gauges, render }): State<Scraped>) -> Response {
-    if let Err(error) = gauges.refresh().await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the gauges of the database are old");
+    match tokio::time::timeout(PATIENCE, gauges.refresh()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the gauges of the database are old");
+        }
+        Err(_) => tracing::warn!("the database does not answer in time: its gauges are old"),
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response()
 }
