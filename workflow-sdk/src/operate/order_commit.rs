@@ -31,6 +31,14 @@ fn number_of(audit: AuditId) -> u64 {
     audit.as_uuid().as_u64_pair().1
 }
 
+/// Returns a warning. A read that fails refuses no order: in an outage the order matters more.
+fn hint(warning: Result<Option<String>, OperateError>) -> Option<String> {
+    warning.unwrap_or_else(|error| {
+        tracing::debug!(%error, "whether the name is known was not read");
+        None
+    })
+}
+
 async fn carry_out(
     client: &Client,
     order: Order,
@@ -44,8 +52,8 @@ async fn carry_out(
         | Action::ResumeQueue { queue }
         | Action::SetQueueLimits { queue, .. }
         | Action::ClearQueueLimits { queue }
-        | Action::WeighGate { queue, .. } => queues::warning(client, queue).await?,
-        Action::SetLimit { limit, .. } | Action::ClearLimit { limit } => limits::warning(client, limit).await?,
+        | Action::WeighGate { queue, .. } => hint(queues::warning(client, queue).await),
+        Action::SetLimit { limit, .. } | Action::ClearLimit { limit } => hint(limits::warning(client, limit).await),
         _ => None,
     };
     let audited = client.audited(audit);
