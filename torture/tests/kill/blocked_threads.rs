@@ -137,8 +137,8 @@ pub async fn a_run_that_never_awaits_is_cleaned_up_by_its_successor(database: Da
     testbed.sweep().await;
 }
 
-/// No other worker serves the runs. The worker claims them again and drives them no second time. They
-/// may have something to clean up, so only a termination ends them.
+/// No other worker serves the runs. The worker claims them again and drives them no second time.
+/// They may have something to clean up, so only a termination ends them.
 pub async fn a_run_that_never_awaits_is_terminated_without_another_worker(database: Database) {
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();
