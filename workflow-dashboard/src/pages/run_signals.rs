@@ -114,9 +114,7 @@ pub(super) fn draw(visit: &Visit, run: &RunSummary, messages: &Messages) -> Mark
                 @if page.next.is_some() {
                     p.faint.below { "The run has more steps: later signals stand in its history." }
                 }
-                p.faint.below {
-                    "A signal that no step has asked for waits in the inbox. One that a program sent is not listed."
-                }
+                p.faint.below { "A signal that a program sent is listed once a step has read it." }
             }
             @if is_open && visit.may(Role::Operator) {
                 section { h2 { "Send a signal" } (super::run_actions::signal(run).form(visit)) }
@@ -225,7 +223,7 @@ mod tests {
         assert_eq!(unread(&read, 0), named(&[("other", 20), ("go", 70)]));
         // A wait that timed out has read nothing.
         assert_eq!(unread(&messages(&sent[..1], &[("go", "[]")]), 0), named(&sent[..1]));
-        // What an earlier generation has read is unknown.
+        // The history does not show the signals that an earlier generation has read.
         assert_eq!(unread(&messages(&sent, &[("go", "[1]")]), 1), named(&[("go", 70)]));
     }
 

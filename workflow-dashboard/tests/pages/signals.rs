@@ -22,7 +22,7 @@ async fn unread_signals_are_listed(database: Database) {
     let (browser, id) = beside(move || {
         browser.visit();
         let place = format!("/runs/{id}?tab=signals");
-        browser.get(&place).is_page(200).hides("Unread signals").shows("One that a program sent is not listed");
+        browser.get(&place).is_page(200).hides("Unread signals").shows("A signal that a program sent is listed once");
         for (name, payload) in [("greeting", "\"hello\""), ("greeting", "\"again\""), ("other", "1")] {
             let signal = [("action", "signal_run"), ("run", id.as_str()), ("name", name), ("payload", payload)];
             assert_eq!(browser.submit(&signal).status, 303);
