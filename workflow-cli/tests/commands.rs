@@ -7,27 +7,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Shell, assert_snapshot, check, piped, program};
+use common::{Shell, asks, assert_snapshot, check, doubled, fails, piped, program};
 use workflow_sdk::operate::{FailurePage, StatsPage};
 use workflow_sdk::prelude::*;
 use workflow_tests::document::check_schema;
 use workflow_tests::{Database, Live, LocalWorker, until};
 use workflow_worker::{Limit, Queue};
-
-#[workflow]
-async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
-    ctx.step("double", async || ok(number * 2)).await
-}
-
-#[workflow]
-async fn fails(ctx: &Ctx, reason: String) -> Result<()> {
-    ctx.step("charge", async || Err(Error::fatal(reason.clone()))).await
-}
-
-#[workflow]
-async fn asks(ctx: &Ctx) -> Result<bool> {
-    Ok(ctx.approval("ship").to("ops").await?.is_some_and(|decision| decision.approved))
-}
 
 #[workflow]
 async fn greets(ctx: &Ctx) -> Result<Option<String>> {

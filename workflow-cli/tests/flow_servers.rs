@@ -1,5 +1,5 @@
-//! The verbs about deployed flows by a server: each command says what it says on a database, and
-//! what a server cannot do is refused.
+//! The verbs about deployed flows by a server: each command says the same as on a database, and a
+//! verb that a server does not have is refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

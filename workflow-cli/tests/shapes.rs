@@ -8,28 +8,12 @@ mod common;
 use std::fmt::Write;
 use std::time::Duration;
 
-use common::{Shell, assert_snapshot};
+use common::{Shell, asks, assert_snapshot, doubled, fails};
 use serde_json::{Map, Value, json};
 use workflow_sdk::Schedule;
-use workflow_sdk::prelude::*;
 use workflow_tests::document::check_schema;
 use workflow_tests::{Database, Live, LocalWorker, until};
 use workflow_worker::{Limit, Queue};
-
-#[workflow]
-async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
-    ctx.step("double", async || ok(number * 2)).await
-}
-
-#[workflow]
-async fn fails(ctx: &Ctx, reason: String) -> Result<()> {
-    ctx.step("charge", async || Err(Error::fatal(reason.clone()))).await
-}
-
-#[workflow]
-async fn asks(ctx: &Ctx) -> Result<bool> {
-    Ok(ctx.approval("ship").to("ops").await?.is_some_and(|decision| decision.approved))
-}
 
 /// The ids of runs.
 struct Runs {

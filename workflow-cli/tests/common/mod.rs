@@ -4,7 +4,23 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use workflow_sdk::prelude::*;
 use workflow_tests::Live;
+
+#[workflow]
+pub async fn doubled(ctx: &Ctx, number: u64) -> Result<u64> {
+    ctx.step("double", async || ok(number * 2)).await
+}
+
+#[workflow]
+pub async fn fails(ctx: &Ctx, reason: String) -> Result<()> {
+    ctx.step("charge", async || Err(Error::fatal(reason.clone()))).await
+}
+
+#[workflow]
+pub async fn asks(ctx: &Ctx) -> Result<bool> {
+    Ok(ctx.approval("ship").to("ops").await?.is_some_and(|decision| decision.approved))
+}
 
 /// The program on a database.
 pub struct Shell {
