@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use workflow_flows::check::check_input;
-use workflow_flows::{FlowStart, FlowWorkflow};
-use workflow_sdk::Workflow;
+use workflow_flows::{FlowStart, is_flow};
 use workflow_sdk::operate::{Action, Payload, Role, StartRun};
 
 use crate::answers::Outcome;
@@ -90,7 +89,7 @@ fn flow_run(flow: FlowStart, caller: &Caller, start: &Start) -> Result<StartRun,
 
 fn workflow_run(workflow: String, start: &Start) -> Result<StartRun, Failure> {
     // Its input names the account for which the run acts, so a caller must not write it.
-    if workflow == <FlowWorkflow as Workflow>::NAME {
+    if is_flow(&workflow) {
         let help = "give the name of a deployed flow in `flow`, or a flow in `document`";
         return Err(Failure::bad_input("the workflow of flows is not started by its own name", help));
     }
