@@ -185,7 +185,15 @@ impl LeaseSession for PostgresLease {
         let query = self.sql.find_unlocked_workers.query().bind(self.worker.as_uuid());
         let find = async {
             let rows = query.fetch_all(&mut session.connection).await?;
-            rows.iter().map(|row| Ok(row.try_get::<Uuid, _>("id")?.into())).collect::<Result<Vec<_>, Failure>>()
+            let found = rows.iter().map(|row| Ok(row.try_get::<Uuid, _>("id")?.into()));
+            let mut found = found.collect::<Result<Vec<WorkerId>, Failure>>()?;
+            if found.contains(&self.worker) {
+                // A worker without claims renews nothing, so it learns here that another one has
+                // removed its record.
+                self.record(&mut session.connection).await?;
+                found.retain(|worker| *worker != self.worker);
+            }
+            Ok(found)
         };
         let result = limit.run(find).await;
         self.keep(session, OPERATION, result)

@@ -1,6 +1,6 @@
 -- Called by: lease.rs. $1 is the worker that asks.
 -- Guarantees: reads only. Two workers that ask at the same time do not mistake each other's
--- question for a lock.
+-- question for a lock. The worker that asks is returned, too, if it is not recorded.
 WITH held AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS lock_key
     FROM pg_catalog.pg_locks AS l
@@ -9,4 +9,6 @@ WITH held AS MATERIALIZED (
 )
 SELECT w.id FROM {schema}.workflow_workers AS w
 WHERE w.id <> $1 AND NOT EXISTS (SELECT FROM held WHERE held.lock_key = w.lock_key)
-ORDER BY w.id
+UNION ALL
+SELECT $1 WHERE NOT EXISTS (SELECT FROM {schema}.workflow_workers AS w WHERE w.id = $1)
+ORDER BY id
