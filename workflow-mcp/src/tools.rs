@@ -161,7 +161,8 @@ pub(crate) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         Tool::new(
             "run_retry",
             ADDS,
-            "Lets a failed run go on from the step that failed. Steps that have succeeded are not done again.",
+            "Lets a failed run go on from the step that failed. Steps that have succeeded are not done again, and \
+             answers stand: a rejected run fails again.",
             runs::retry_run,
         ),
         Tool::new(

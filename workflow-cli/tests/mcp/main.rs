@@ -155,36 +155,58 @@ async fn an_agent_works_over_http_as_over_stdio() {
 }
 
 #[tokio::test]
-async fn a_rejected_approval_fails_its_run_and_a_retry_asks_again() {
+async fn a_rejection_outlives_a_retry_and_a_fork_asks_again() {
     let live = Live::new(Database::Sqlite).await;
     let worker = LocalWorker::start(worker(&live));
     let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
     let document = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
     let started = agent.call("run_start", json!({ "document": document, "tags": { "flow": "other" } })).await.unwrap();
     let run = started["run"].as_str().unwrap();
-    let wait = json!({ "run": run, "wait_seconds": 30 });
-    assert_eq!(agent.call("run_status", wait.clone()).await.unwrap()["flow"], "gates", "the tag is the server's");
+    let asked = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
+    assert_eq!(asked["flow"], "gates", "the tag is the server's");
     let reject = json!({ "run": run, "step": "gate", "approved": false, "note": "too dear" });
     assert_eq!(agent.call("step_ready", reject.clone()).await.unwrap()["outcome"], "decided");
-    let mut failed = agent.call("run_status", wait.clone()).await.unwrap();
-    // The answer comes at once as long as the run has not noticed the decision.
-    while failed["ended"] != json!(true) {
-        failed = agent.call("run_status", wait.clone()).await.unwrap();
-    }
+    let failed = ended(&agent, run).await;
     let twice = agent.call("step_ready", reject).await;
     assert!(twice.is_err() || twice.unwrap()["outcome"] == "already_decided");
-    assert_eq!((&failed["status"], &failed["ended"]), (&json!("failed"), &json!(true)));
+    assert_eq!(failed["status"], "failed");
     assert!(failed["error"]["message"].as_str().unwrap().contains("too dear"), "{failed}");
+
     assert_eq!(agent.call("run_retry", json!({ "run": run })).await.unwrap()["outcome"], "retried");
-    let canceled = agent.call("run_cancel", json!({ "run": run, "reason": "enough" })).await.unwrap();
+    let again = ended(&agent, run).await;
+    assert_eq!((&again["status"], &again["error"]), (&failed["status"], &failed["error"]), "the answer stands");
+    let fork = live.client.fork(run.parse().unwrap()).from("gate").await.unwrap().id().to_string();
+    let asked = agent.call("run_status", json!({ "run": fork, "wait_seconds": 30 })).await.unwrap();
+    assert_eq!(asked["waits"][0]["step"], "gate", "{asked}");
+    let canceled = agent.call("run_cancel", json!({ "run": fork, "reason": "enough" })).await.unwrap();
     assert!(canceled["outcome"].as_str().unwrap().contains("cancel"), "{canceled}");
+    agent.leave().await;
+    worker.stop().await;
+    live.sweep().await;
+}
+
+/// Waits until a run has ended, and returns its status. A call that waits answers at once as long as
+/// the run has not noticed a decision.
+async fn ended(agent: &Agent, run: &str) -> Value {
+    loop {
+        let status = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
+        if status["ended"] == json!(true) {
+            return status;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_counts_its_runs_and_a_large_input_is_left_out() {
+    let live = Live::new(Database::Sqlite).await;
+    let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
     let emitted = agent.call("event_emit", json!({ "name": "paid", "key": "o-1", "payload": 1 })).await.unwrap();
     assert_eq!((&emitted["outcome"], &emitted["runs"]), (&json!("emitted"), &json!(0)));
+    let document = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
     let large = json!({ "document": document, "input": "x".repeat(40_000) });
     let large = agent.call("run_start", large).await.unwrap();
     let shown = agent.call("run_status", json!({ "run": large["run"] })).await.unwrap();
     assert_eq!((&shown["input"], &shown["left_out"]["input"]), (&json!(null), &json!(40_002)), "{shown}");
     agent.leave().await;
-    worker.stop().await;
     live.sweep().await;
 }
