@@ -185,8 +185,8 @@ async fn a_rejection_outlives_a_retry_and_a_fork_asks_again() {
     live.sweep().await;
 }
 
-/// Waits until a run has ended, and returns its status. A call that waits answers at once as long as
-/// the run has not noticed a decision.
+/// Waits until a run has ended, and returns its status. A call that waits answers at once as long
+/// as the run has not noticed a decision.
 async fn ended(agent: &Agent, run: &str) -> Value {
     loop {
         let status = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
