@@ -164,9 +164,6 @@ impl LeaseSession for PostgresLease {
             .bind(micros(lease));
         let renew = async {
             let rows = query.fetch_all(&mut session.connection).await?;
-            // Another worker may have taken this one for dead and removed its record; its real
-            // death would then go unnoticed.
-            self.record(&mut session.connection).await?;
             let renewed = rows.iter().map(|row| {
                 let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
                 let paused = row::time_if_any(row, "paused_at")?.is_some();
@@ -188,8 +185,8 @@ impl LeaseSession for PostgresLease {
             let found = rows.iter().map(|row| Ok(row.try_get::<Uuid, _>("id")?.into()));
             let mut found = found.collect::<Result<Vec<WorkerId>, Failure>>()?;
             if found.contains(&self.worker) {
-                // A worker without claims renews nothing, so it learns here that another one has
-                // removed its record.
+                // Another worker has taken this one for dead and removed its record; its real death
+                // would then go unnoticed.
                 self.record(&mut session.connection).await?;
                 found.retain(|worker| *worker != self.worker);
             }

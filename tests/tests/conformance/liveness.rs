@@ -138,7 +138,7 @@ pub async fn a_forgotten_living_worker_is_recorded_again(fixture: Fixture) {
     let mut watcher = second.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();
     for _ in 0..2 {
         watcher.release_worker(worker).await.unwrap();
-        // Every living worker repeats this call; one without claims renews nothing.
+        // Every living worker repeats this call, also one without claims.
         session.unlocked_workers().await.unwrap();
         assert_eq!(recorded(&fixture).await, 2);
         assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "and it still holds its lock");

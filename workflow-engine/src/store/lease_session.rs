@@ -18,6 +18,7 @@ pub trait LeaseSession: fmt::Debug + Send {
     async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError>;
 
     /// Returns recorded workers, other than this one, whose liveness lock is free at this moment.
+    /// Records this worker again if another one has removed its record.
     ///
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.

@@ -1,6 +1,6 @@
 -- Called by: lease.rs. $1 is the worker that asks.
 -- Guarantees: reads only. Two workers that ask at the same time do not mistake each other's
--- question for a lock. The worker that asks is returned, too, if it is not recorded.
+-- question for a lock. If the asking worker is not recorded, its id is returned too.
 WITH held AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS lock_key
     FROM pg_catalog.pg_locks AS l
