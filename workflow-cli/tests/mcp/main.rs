@@ -17,6 +17,9 @@ use workflow_worker::Worker;
 
 const TOKEN: &str = "a-token-of-the-tests";
 
+/// A flow that waits for an approval.
+const GATE: &str = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
+
 /// A worker with the tool that the documents of these tests call.
 pub(crate) fn worker(live: &Live) -> Worker<FlowRuntime> {
     let charge = |args: Value, _call: ToolCall| async move {
@@ -159,8 +162,7 @@ async fn a_rejection_outlives_a_retry_and_a_fork_asks_again() {
     let live = Live::new(Database::Sqlite).await;
     let worker = LocalWorker::start(worker(&live));
     let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
-    let document = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
-    let started = agent.call("run_start", json!({ "document": document, "tags": { "flow": "other" } })).await.unwrap();
+    let started = agent.call("run_start", json!({ "document": GATE, "tags": { "flow": "other" } })).await.unwrap();
     let run = started["run"].as_str().unwrap();
     let asked = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
     assert_eq!(asked["flow"], "gates", "the tag is the server's");
@@ -202,8 +204,7 @@ async fn an_event_counts_its_runs_and_a_large_input_is_left_out() {
     let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
     let emitted = agent.call("event_emit", json!({ "name": "paid", "key": "o-1", "payload": 1 })).await.unwrap();
     assert_eq!((&emitted["outcome"], &emitted["runs"]), (&json!("emitted"), &json!(0)));
-    let document = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
-    let large = json!({ "document": document, "input": "x".repeat(40_000) });
+    let large = json!({ "document": GATE, "input": "x".repeat(40_000) });
     let large = agent.call("run_start", large).await.unwrap();
     let shown = agent.call("run_status", json!({ "run": large["run"] })).await.unwrap();
     assert_eq!((&shown["input"], &shown["left_out"]["input"]), (&json!(null), &json!(40_002)), "{shown}");
