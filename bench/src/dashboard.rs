@@ -1,3 +1,5 @@
+mod tabs;
+
 use std::net::SocketAddr;
 
 use axum::Router;
@@ -22,6 +24,8 @@ pub(crate) struct Args {
     /// Number of measured requests of each page.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
+    #[command(flatten)]
+    tabs: tabs::Tabs,
 }
 
 /// The largest page that is accepted, in bytes. Pages are much smaller.
@@ -59,6 +63,7 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     }
     drop((pages, client));
     database.remove().await?;
+    tabs::measure(&mut report, &location, args.tabs).await?;
     report.print(args.common.json);
     Ok(())
 }

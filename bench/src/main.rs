@@ -6,6 +6,7 @@
 mod approvals;
 mod backlog;
 mod baseline;
+mod bulk;
 mod clock;
 mod contention;
 mod dashboard;
@@ -20,10 +21,12 @@ mod history;
 mod idle;
 mod latency;
 mod limits;
+mod load;
 mod operate;
 mod process;
 mod proxy;
 mod report;
+mod retention;
 mod rounds;
 mod samples;
 mod scale;
@@ -102,6 +105,7 @@ enum Bench {
     /// Measures one run of many concurrent steps, and a map over many items.
     FanOut(fan_out::Args),
     /// Measures the time from the SIGKILL of a worker until another worker has finished its runs.
+    /// With `--limit`, also the time until a waiting run uses a slot that the killed worker held.
     Takeover(takeover::Args),
     /// Measures a worker's memory and processor time while many runs sleep, and waking all of them
     /// at once.
@@ -112,6 +116,12 @@ enum Bench {
     Operate(operate::Args),
     /// Measures how long the server works on the pages of the dashboard over a system of many runs.
     Dashboard(dashboard::Args),
+    /// Measures the cancellation of many waiting runs by one bulk operation, whose worker gets
+    /// SIGKILL in the middle, and what it costs a load beside it.
+    Bulk(bulk::Args),
+    /// Measures the deletion of many old runs by a worker's retention, and what it costs a load
+    /// beside it.
+    Retention(retention::Args),
     /// Measures how late runs are created that many schedules start in the same second.
     Schedules(schedules::Args),
     /// Runs a worker for another benchmark, until its input ends.
@@ -154,6 +164,8 @@ async fn bench() -> BoxResult<()> {
         Bench::Backlog(args) => backlog::run(args).await,
         Bench::Operate(args) => operate::run(args).await,
         Bench::Dashboard(args) => dashboard::run(args).await,
+        Bench::Bulk(args) => bulk::run(args).await,
+        Bench::Retention(args) => retention::run(args).await,
         Bench::Schedules(args) => schedules::run(args).await,
         Bench::Worker(args) => worker::run(args).await,
     }

@@ -1,13 +1,14 @@
-//! A large system for benchmarks of reads: runs in all states, one of them with a long history, and
-//! the statistics of a month.
+//! Large systems for benchmarks: one for reads, with runs in all states, a long history and the
+//! statistics of a month; others with many waiting or many old runs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use workflow_sdk::RunId;
 
 use crate::database::{Database, Kind, Location};
 use crate::report::Report;
 use crate::tables::Tables;
+use crate::workflows::{STEP_BYTES, STEPS};
 use crate::{BoxResult, clock};
 
 /// The size of a system.
@@ -68,7 +69,13 @@ async fn fill(database: &Database, size: Size) -> BoxResult<RunId> {
     let long = insert_runs(&mut tables, database.kind(), size, begin).await?;
     insert_steps(&mut tables, database.kind(), size, long, begin).await?;
     insert_statistics(&mut tables, database.kind()).await?;
-    match database.kind() {
+    analyze(&mut tables, database.kind()).await?;
+    Ok(long)
+}
+
+/// Updates the statistics of the tables.
+async fn analyze(tables: &mut Tables<'_>, kind: Kind) -> BoxResult<()> {
+    match kind {
         Kind::Sqlite => {
             tables.execute("ANALYZE").await?;
             tables.execute("PRAGMA wal_checkpoint(TRUNCATE)").await?;
@@ -79,7 +86,85 @@ async fn fill(database: &Database, size: Size) -> BoxResult<RunId> {
             }
         }
     }
-    Ok(long)
+    Ok(())
+}
+
+/// The workflow of the waiting runs, which no worker serves.
+pub(crate) const WAITING_WORKFLOW: &str = "import_csv";
+
+/// Fills a new database with this number of runs of [`WAITING_WORKFLOW`], which wait for a worker.
+pub(crate) async fn fill_with_waiting(database: &Database, runs: u32) -> BoxResult<()> {
+    drop(database.client().await?);
+    let mut tables = Tables::open(database).await?;
+    tables.execute(LANES).await?;
+    let (begin, pause) = (clock::now_micros() - SPAN - DAY, SPAN / i64::from(runs));
+    let created_at = format!("{begin} + i * {pause}");
+    let insert = format!(
+        "{numbers} INSERT INTO {{runs}} (id, workflow_name, lane_id, status, created_at, available_at, input)
+         SELECT {id}, l.workflow_name, l.id, 'pending', {created_at}, {created_at}, '{{\"order\":' || i || '}}'
+         FROM n CROSS JOIN {{lanes}} AS l WHERE l.workflow_name = '{WAITING_WORKFLOW}'",
+        numbers = numbers(database.kind(), runs),
+        id = id_of(database.kind(), &created_at),
+    );
+    tables.execute(&insert).await?;
+    analyze(&mut tables, database.kind()).await
+}
+
+/// The workflow of the old runs, which no worker serves.
+pub(crate) const OLD_WORKFLOW: &str = "send_digest";
+
+/// The shortest time since the end of an old run.
+pub(crate) const OLD: Duration = Duration::from_secs(24 * 3600);
+
+/// Many ended runs of [`OLD_WORKFLOW`], which were started at equal distances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OldRuns {
+    /// The time one pause before the first start, in microseconds since 1970.
+    begin: i64,
+    /// The time between two starts, in microseconds.
+    pause: i64,
+}
+
+impl OldRuns {
+    /// Fills a new database with this number of runs that ended longer than [`OLD`] ago, each with
+    /// the history of a run of [`five_steps`](crate::workflows::five_steps).
+    pub(crate) async fn fill(database: &Database, runs: u32) -> BoxResult<Self> {
+        drop(database.client().await?);
+        let kind = database.kind();
+        let mut tables = Tables::open(database).await?;
+        tables.execute(LANES).await?;
+        let (begin, pause) = (clock::now_micros() - SPAN - 2 * DAY, SPAN / i64::from(runs));
+        let created_at = format!("{begin} + i * {pause}");
+        let (numbers, id) = (numbers(kind, runs), id_of(kind, &created_at));
+        let insert = format!(
+            "{numbers} INSERT INTO {{runs}} (id, workflow_name, lane_id, status, epoch, rank, created_at, started_at,
+                                             completed_at, available_at, output, input)
+             SELECT {id}, l.workflow_name, l.id, 'succeeded', 1, 0, {created_at}, {created_at} + {SECOND},
+                    {created_at} + 3 * {SECOND}, {created_at}, '480', '7'
+             FROM n CROSS JOIN {{lanes}} AS l WHERE l.workflow_name = '{OLD_WORKFLOW}'"
+        );
+        tables.execute(&insert).await?;
+        let steps: Vec<String> = (0..STEPS).map(|number| format!("SELECT {number} AS number")).collect();
+        let insert = format!(
+            "{numbers} INSERT INTO {{steps}}
+                 (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, output)
+             SELECT {id}, CASE s.number WHEN 0 THEN 'step' ELSE 'step:' || s.number END, 1, 'step', 'succeeded',
+                    s.number + 1, 1, {created_at} + {SECOND}, {created_at} + 2 * {SECOND}, '\"{text}\"'
+             FROM n CROSS JOIN ({steps}) AS s",
+            text = "0".repeat(STEP_BYTES as usize),
+            steps = steps.join(" UNION ALL "),
+        );
+        tables.execute(&insert).await?;
+        analyze(&mut tables, kind).await?;
+        Ok(Self { begin, pause })
+    }
+
+    /// Returns the number of runs that were deleted, in the order of their starts. It exceeds their
+    /// number once they are all gone and a younger run exists.
+    pub(crate) async fn deleted(self, tables: &mut Tables<'_>) -> BoxResult<i64> {
+        let first = tables.number("SELECT created_at FROM {runs} ORDER BY id LIMIT 1").await?;
+        Ok((first - self.begin) / self.pause - 1)
+    }
 }
 
 const LANES: &str = "INSERT INTO {lanes} (queue, workflow_name, version)

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_PER_POLL: u32 = 100;
 
 /// A connection to the tables of a database. `{runs}`, `{lanes}`, `{steps}`, `{stats}`, `{tags}`,
-/// `{turns}` and `{workers}` in its statements are replaced by the names of the tables.
+/// `{turns}`, `{audit}` and `{workers}` in its statements are replaced by the names of the tables.
 #[derive(Debug)]
 pub(crate) struct Tables<'a> {
     database: &'a Database,
@@ -57,6 +57,7 @@ impl<'a> Tables<'a> {
                 .replace("{stats}", &table("workflow_stats"))
                 .replace("{tags}", &table("workflow_tags"))
                 .replace("{turns}", &table("workflow_turns"))
+                .replace("{audit}", &table("workflow_audit"))
                 .replace("{workers}", &table("workflow_workers")),
         )
     }

@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use workflow_sdk::{DEFAULT_QUEUE, QueueLimits};
 use workflow_worker::WorkerOptions;
 
 use crate::database::Location;
@@ -7,7 +8,7 @@ use crate::report::{Report, Target};
 use crate::samples::Samples;
 use crate::tables::Tables;
 use crate::worker::WorkerProcess;
-use crate::workflows::slow_steps;
+use crate::workflows::{moment, slow_steps};
 use crate::{BoxResult, Common, clock};
 
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,10 @@ pub(crate) struct Args {
     /// Duration of a step, in milliseconds.
     #[arg(long, default_value_t = 20)]
     step_millis: u64,
+    /// Limits the queue to `--runs` runs at a time, so that the killed worker holds every slot, and
+    /// lets as many runs of one step wait for one.
+    #[arg(long)]
+    limit: bool,
     /// Number of rounds; the medians are reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -35,6 +40,8 @@ struct Times {
     last_claim: Vec<Duration>,
     last_end: Vec<Duration>,
     results: Vec<Duration>,
+    /// Until the first step of a run that waited for a slot. Empty without `--limit`.
+    first_slot: Vec<Duration>,
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
@@ -47,6 +54,7 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         .setting("runs", args.runs)
         .setting("steps", args.steps)
         .setting("step_millis", args.step_millis)
+        .setting("limit", args.limit)
         .setting("lease_seconds", WorkerOptions::DEFAULT_LEASE.as_secs())
         .setting("rounds", args.rounds);
     report.figure("SIGKILL to the first claim, p50", Samples::new(times.first_claim)?.p50_ms(), "ms");
@@ -55,6 +63,12 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     report.judged("SIGKILL to the last end, p50", last_end.p50_ms(), "ms", Target::AtMost(1500.0));
     report.figure("SIGKILL to the last end, worst", last_end.quantile(1.0).as_secs_f64() * 1e3, "ms");
     report.figure("SIGKILL to all results at a client, p50", Samples::new(times.results)?.p50_ms(), "ms");
+    if args.limit {
+        let first_slot = Samples::new(times.first_slot)?;
+        let name = "SIGKILL to the first step in a freed slot";
+        report.judged(format!("{name}, p50"), first_slot.p50_ms(), "ms", Target::AtMost(1500.0));
+        report.figure(format!("{name}, worst"), first_slot.quantile(1.0).as_secs_f64() * 1e3, "ms");
+    }
     report.print(args.common.json);
     Ok(())
 }
@@ -63,6 +77,10 @@ async fn round(location: &Location, args: &Args, times: &mut Times) -> BoxResult
     let database = location.fresh();
     let client = database.client().await?;
     let mut tables = Tables::open(&database).await?;
+    if args.limit {
+        // Before any worker starts, because workers read the limits once per second.
+        client.queue(DEFAULT_QUEUE).set_limits(QueueLimits::none().concurrency(args.runs)).await?;
+    }
 
     // In the victim's process no run gets past its middle, so that the worker is killed there on a
     // machine of any speed.
@@ -71,10 +89,16 @@ async fn round(location: &Location, args: &Args, times: &mut Times) -> BoxResult
     let inputs = (0..args.runs).map(|_| (args.steps, args.step_millis, holder));
     let handles = client.start_many(slow_steps, inputs).await?;
     tables.until("SELECT count(*) FROM {runs} WHERE status = 'running'", args.runs).await?;
-    let heir = WorkerProcess::start(&database, args.runs).await?;
+    let waiting = if args.limit { args.runs } else { 0 };
+    let others = client.start_many(moment, std::iter::repeat_n((), waiting as usize)).await?;
+    // The heir has room for the waiting runs, too, so that only the limit of the queue holds them.
+    let heir = WorkerProcess::start(&database, args.runs + waiting).await?;
     tables.until_workers(2).await?;
 
     tables.until("SELECT count(*) FROM {steps} WHERE status = 'succeeded'", args.runs * (args.steps / 2)).await?;
+    if tables.number("SELECT count(*) FROM {runs} WHERE status = 'pending'").await? != i64::from(waiting) {
+        return Err("a run began although the killed worker held every slot of the queue".into());
+    }
     let (killed, killed_at) = (Instant::now(), clock::now_micros());
     victim.kill().await?;
     let totals = futures::future::try_join_all(handles.iter().map(|handle| handle.result())).await?;
@@ -85,14 +109,17 @@ async fn round(location: &Location, args: &Args, times: &mut Times) -> BoxResult
     if tables.number("SELECT count(*) FROM {runs} WHERE epoch = 2").await? != i64::from(args.runs) {
         return Err("the killed worker had not claimed every run, or a run was claimed more than twice".into());
     }
-    // A run that has ended keeps the end of its last lease, and a lease counts from its claim.
+    let first_steps = futures::future::try_join_all(others.iter().map(|other| other.result())).await?;
+    // A run that has ended keeps the end of its last lease, and a lease counts from its claim. Only
+    // the runs that were taken over were claimed twice.
     let lease = i64::try_from(WorkerOptions::DEFAULT_LEASE.as_micros())?;
     let since = |at: i64| Duration::from_micros(u64::try_from(at - killed_at).unwrap_or(0));
-    times.first_claim.push(since(tables.number("SELECT min(available_at) FROM {runs}").await? - lease));
-    times.last_claim.push(since(tables.number("SELECT max(available_at) FROM {runs}").await? - lease));
-    times.last_end.push(since(tables.number("SELECT max(completed_at) FROM {runs}").await?));
+    times.first_claim.push(since(tables.number("SELECT min(available_at) FROM {runs} WHERE epoch = 2").await? - lease));
+    times.last_claim.push(since(tables.number("SELECT max(available_at) FROM {runs} WHERE epoch = 2").await? - lease));
+    times.last_end.push(since(tables.number("SELECT max(completed_at) FROM {runs} WHERE epoch = 2").await?));
+    times.first_slot.extend(first_steps.into_iter().min().map(since));
 
     heir.stop().await?;
-    drop((client, handles, tables));
+    drop((client, handles, others, tables));
     database.remove().await
 }

@@ -1,9 +1,10 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use uuid::Uuid;
 use workflow_sdk::metrics::Metrics;
 use workflow_sdk::prelude::*;
+use workflow_sdk::{DEFAULT_QUEUE, DEFAULT_VERSION, Lane};
 use workflow_worker::Worker;
 
 use crate::database::{Database, Location};
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     /// with the recorder of Prometheus.
     #[arg(long)]
     metrics: bool,
+    /// Measures the statistics, too: the time to count the runs and to write the counts, as a share
+    /// of the time in which the engine executes the runs.
+    #[arg(long)]
+    statistics: bool,
 }
 
 /// How the engine is set up.
@@ -86,8 +91,56 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         report.judged("metrics without a recorder / plain", unrecorded / steps, "", Target::AtLeast(0.99));
         report.judged("metrics with a recorder / plain", recorded / steps, "", Target::AtLeast(0.97));
     }
+    if args.statistics {
+        let Counting { counted, written } = measure_statistics(&location, args.runs).await?;
+        let runs_per_second = steps / f64::from(STEPS);
+        let share = counted.as_secs_f64() / f64::from(args.runs) * runs_per_second
+            + written.p50_ms() / STATISTICS_INTERVAL.as_secs_f64() / 1e3;
+        report.figure("write of statistics, p50", written.p50_ms(), "ms");
+        report.judged("time of statistics / time of the runs", share, "", Target::AtMost(0.01));
+    }
     report.print(args.common.json);
     Ok(())
+}
+
+/// How often a process that has counted something writes its counts.
+const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Number of measured writes of statistics.
+const STATISTICS_WRITES: u32 = 100;
+
+/// The work for the statistics of one process. It cannot be switched off, so it is measured by
+/// itself. Both times count in full, although other threads and the next batch go on meanwhile.
+struct Counting {
+    /// To count every run at its start, first claim and end.
+    counted: Duration,
+    /// To write the counts once.
+    written: Samples,
+}
+
+async fn measure_statistics(location: &Location, runs: u32) -> BoxResult<Counting> {
+    let database = location.fresh();
+    let client = database.client().await?;
+    let lane = Lane { queue: DEFAULT_QUEUE.into(), workflow: "five_steps".into(), version: DEFAULT_VERSION.into() };
+    let moment = Duration::from_millis(1);
+    let statistics = client.executor().statistics();
+    let begun = Instant::now();
+    for _ in 0..runs {
+        statistics.started(&lane);
+        statistics.begun(&lane, moment);
+        statistics.ended(&lane, RunStatus::Succeeded, moment);
+    }
+    let counted = begun.elapsed();
+    let mut writes = Vec::new();
+    for _ in 0..STATISTICS_WRITES {
+        statistics.started(&lane);
+        let begun = Instant::now();
+        client.executor().write_statistics().await;
+        writes.push(begun.elapsed());
+    }
+    drop(client);
+    database.remove().await?;
+    Ok(Counting { counted, written: Samples::new(writes)? })
 }
 
 fn steps_per_second(args: &Args, times: &Samples) -> f64 {
