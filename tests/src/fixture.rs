@@ -297,6 +297,12 @@ impl Empty {
         Self { location: DataLocation::new(database, clock), clock: clock.clone() }
     }
 
+    /// Returns an empty location for this kind of database, whose handles have the usual clock.
+    #[must_use]
+    pub fn of(database: Database) -> Self {
+        Self::new(database, &Clock::default())
+    }
+
     /// The URL of the data.
     #[must_use]
     pub fn url(&self) -> String {

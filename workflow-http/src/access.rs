@@ -76,6 +76,8 @@ enum Rule {
 #[must_use = "nothing is let in before a router has this"]
 pub struct Access {
     rule: Rule,
+    /// The credentials with which a browser sends the token of [`Rule::Token`].
+    password: Option<String>,
     read_only: bool,
     redact: Redact,
     streams: Streams,
@@ -139,7 +141,18 @@ impl Access {
     }
 
     fn of(rule: Rule) -> Self {
-        Self { rule, read_only: false, redact: Redact::default(), streams: Streams::default() }
+        Self { rule, password: None, read_only: false, redact: Redact::default(), streams: Streams::default() }
+    }
+
+    /// Takes the token of [`Access::token`] as a password, too: a browser asks for a user and a
+    /// password, which are `token` and the token. The browser sends both with each request, so
+    /// serve other machines by TLS alone. Other rules stay as they are. Default: a token is a
+    /// bearer token alone, which no browser asks for.
+    pub fn for_browsers(mut self) -> Self {
+        if let Rule::Token(token, _) = &self.rule {
+            self.password = Some(STANDARD.encode(format!("token:{token}")));
+        }
+        self
     }
 
     /// Sets which fields of payloads are left out of answers. Default: [`Redact::default`].
@@ -237,8 +250,8 @@ impl Access {
     #[must_use]
     pub const fn challenge(&self) -> Option<&'static str> {
         match self.rule {
-            Rule::Token(..) => Some("Bearer"),
-            Rule::Password(..) => Some(r#"Basic realm="workflows", charset="UTF-8""#),
+            Rule::Token(..) if self.password.is_none() => Some("Bearer"),
+            Rule::Token(..) | Rule::Password(..) => Some(r#"Basic realm="workflows", charset="UTF-8""#),
             Rule::Local(_) | Rule::By(_) | Rule::Open => None,
         }
     }
@@ -247,7 +260,8 @@ impl Access {
     #[must_use]
     pub const fn help(&self) -> &'static str {
         match self.rule {
-            Rule::Token(..) => "send the header Authorization: Bearer TOKEN",
+            Rule::Token(..) if self.password.is_none() => "send the header Authorization: Bearer TOKEN",
+            Rule::Token(..) => "give the user `token`, and the token as the password",
             Rule::Password(..) => "give the user and the password",
             Rule::Local(_) => "ask from this machine, by the name localhost",
             Rule::By(_) | Rule::Open => "sign in to the application",
@@ -258,7 +272,11 @@ impl Access {
         match &self.rule {
             Rule::Open => Some(Actor::admin("open")),
             Rule::Local(actor) => is_local(parts).then(|| actor.clone()),
-            Rule::Token(token, actor) => has_credentials(parts, "Bearer ", token).then(|| actor.clone()),
+            Rule::Token(token, actor) => {
+                let password = self.password.as_deref();
+                let is_password = password.is_some_and(|expected| has_credentials(parts, "Basic ", expected));
+                (is_password || has_credentials(parts, "Bearer ", token)).then(|| actor.clone())
+            }
             Rule::Password(expected, actor) => has_credentials(parts, "Basic ", expected).then(|| actor.clone()),
             Rule::By(decide) => decide(copy(parts)).await,
         }

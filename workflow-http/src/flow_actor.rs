@@ -25,15 +25,25 @@ pub(crate) async fn act_for(operate: &dyn Operate, actor: &str, action: &mut Act
             Some(input) if operate.run(fork.run).await?.summary.lane.workflow == FLOW => input,
             _ => return Ok(()),
         },
-        Action::TriggerSchedule { schedule, input: Some(input) }
-            if operate.schedule(schedule).await?.declaration.lane.workflow == FLOW =>
-        {
-            input
-        }
+        Action::CreateSchedule(create) if create.workflow == FLOW => &mut create.input,
+        Action::TriggerSchedule { schedule, input: Some(input) } if starts_flow(operate, schedule).await? => input,
+        Action::UpdateSchedule(update) => match &mut update.input {
+            Some(input) if starts_flow(operate, &update.schedule).await? => input,
+            _ => return Ok(()),
+        },
+        Action::BackfillSchedule(backfill) => match &mut backfill.input {
+            Some(input) if starts_flow(operate, &backfill.schedule).await? => input,
+            _ => return Ok(()),
+        },
         _ => return Ok(()),
     };
     *input = with_actor(input, actor)?;
     Ok(())
+}
+
+/// Returns `true` if the runs of a schedule are those of a flow.
+async fn starts_flow(operate: &dyn Operate, schedule: &str) -> Result<bool, OperateError> {
+    Ok(operate.schedule(schedule).await?.declaration.lane.workflow == FLOW)
 }
 
 /// Returns the input with this actor. Its other fields keep their digits.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, ChangePage, Counts, Done, EmittedPage,
-    FailurePage, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit, ListBulks, ListChanges, ListEmitted,
-    ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListStats, ListTimeline, Operate,
-    OperateBulk, OperateChanges, OperateError, OperateRuns, OperateStatistics, Order, PayloadOf, Query, QueueView,
-    RunDetail, RunId, RunPage, RunSummary, SchedulePage, ScheduleView, SeatPage, StatsPage, StoredPayload, Timeline,
-    WorkerView, WorkflowView,
+    ApprovalPage, AuditPage, BackfillSchedule, BackfillView, BulkId, BulkPage, BulkPreview, BulkView, ChangePage,
+    Counts, Done, EmittedPage, FailurePage, GatePage, HistoryPage, LimitView, ListApprovals, ListAudit, ListBulks,
+    ListChanges, ListEmitted, ListFailures, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListStats,
+    ListTimeline, OccurrenceView, Operate, OperateBulk, OperateChanges, OperateError, OperateRuns, OperateStatistics,
+    Order, PayloadOf, Query, QueueView, RunDetail, RunId, RunPage, RunSummary, SchedulePage, ScheduleView, SeatPage,
+    StatsPage, StoredPayload, SystemView, Timeline, WorkerView, WorkflowView,
 };
 
 use crate::{Access, Redact};
@@ -153,6 +153,14 @@ impl Operate for Redacted {
         self.operate.schedule(name).await
     }
 
+    async fn next_occurrences(&self, schedule: &str, count: u32) -> Result<Vec<OccurrenceView>, OperateError> {
+        self.operate.next_occurrences(schedule, count).await
+    }
+
+    async fn backfill_preview(&self, backfill: BackfillSchedule) -> Result<BackfillView, OperateError> {
+        self.operate.backfill_preview(backfill).await
+    }
+
     async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
         self.operate.approvals(list).await
     }
@@ -163,5 +171,9 @@ impl Operate for Redacted {
 
     async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError> {
         self.operate.audit(list).await
+    }
+
+    async fn system(&self) -> Result<SystemView, OperateError> {
+        self.operate.system().await
     }
 }

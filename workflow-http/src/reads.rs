@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use workflow_sdk::operate::{
-    self, ApprovalPage, AuditPage, Counts, Cursor, Direction, GatePage, HistoryPage, LimitView, ListApprovals,
-    ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListTimeline, PayloadOf, QueueView,
-    RunDetail, RunPage, RunSummary, SchedulePage, ScheduleView, SeatPage, StoredPayload, Timeline, WorkerView,
-    WorkflowView,
+    self, ApprovalPage, AuditPage, BackfillSchedule, BackfillView, Counts, Cursor, Direction, GatePage, HistoryPage,
+    LimitView, ListApprovals, ListAudit, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListTimeline,
+    OccurrenceView, PayloadOf, QueueView, RunDetail, RunPage, RunSummary, SchedulePage, ScheduleView, SeatPage,
+    StoredPayload, SystemView, Timeline, WorkerView, WorkflowView,
 };
-use workflow_sdk::{Explanation, RunId, StoredError};
+use workflow_sdk::{Explanation, RunId, StoredError, Timestamp};
 
 use crate::body::{Path, Query};
 use crate::{Actor, Answer, Problem, Shared};
@@ -176,6 +176,10 @@ pub(crate) async fn timeline(
     Ok(Json(timeline))
 }
 
+pub(crate) async fn system(State(shared): State<Shared>) -> Answer<SystemView> {
+    Ok(Json(shared.operate.system().await?))
+}
+
 pub(crate) async fn counts(State(shared): State<Shared>) -> Answer<Counts> {
     Ok(Json(shared.operate.counts().await?))
 }
@@ -247,21 +251,63 @@ pub(crate) async fn schedule(State(shared): State<Shared>, Path(schedule): Path<
     Ok(Json(shared.operate.schedule(&schedule).await?))
 }
 
+/// How many occurrences.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HowMany {
+    count: Option<u32>,
+}
+
+/// The number of occurrences by default.
+const NEXT: u32 = 5;
+
+pub(crate) async fn next_occurrences(
+    State(shared): State<Shared>,
+    Path(schedule): Path<String>,
+    Query(HowMany { count }): Query<HowMany>,
+) -> Answer<Vec<OccurrenceView>> {
+    Ok(Json(shared.operate.next_occurrences(&schedule, count.unwrap_or(NEXT)).await?))
+}
+
+/// The times of a backfill, in microseconds since 1970.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackfillTimes {
+    after: i64,
+    until: i64,
+    max: Option<u32>,
+}
+
+pub(crate) async fn backfill_preview(
+    State(shared): State<Shared>,
+    Path(schedule): Path<String>,
+    Query(BackfillTimes { after, until, max }): Query<BackfillTimes>,
+) -> Answer<BackfillView> {
+    let [after, until] = [after, until].map(Timestamp::from_micros);
+    let mut backfill = BackfillSchedule::new(schedule, after, until);
+    backfill.max = max;
+    Ok(Json(shared.operate.backfill_preview(backfill).await?))
+}
+
 /// Which approvals.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WhichApprovals {
     run: Option<RunId>,
+    cursor: Option<String>,
     limit: Option<u32>,
 }
 
 pub(crate) async fn approvals(
     State(shared): State<Shared>,
-    Query(WhichApprovals { run, limit }): Query<WhichApprovals>,
+    Query(WhichApprovals { run, cursor, limit }): Query<WhichApprovals>,
 ) -> Answer<ApprovalPage> {
     let mut list = ListApprovals::new();
     if let Some(run) = run {
         list = list.run(run);
+    }
+    if let Some(cursor) = cursor {
+        list = list.cursor(Cursor::new(cursor));
     }
     if let Some(limit) = limit {
         list = list.limit(limit);

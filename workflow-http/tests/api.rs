@@ -99,6 +99,7 @@ async fn an_application_starts_runs_and_operates(database: Database) {
             "failures",
             "counts",
             "limits",
+            "system",
             "workers",
             "workflows",
             "schedules",

@@ -533,6 +533,14 @@ async fn a_run_acts_for_the_account_of_the_request(database: Database) {
         };
         assert_eq!(trigger(json!({ "input": start })), "eve");
         assert_eq!(trigger(json!({})), "ann", "it acts for the account that deployed the flow");
+        let create = json!({ "action": "create_schedule", "schedule": "by hand", "workflow": "flow", "input": start,
+                             "settings": { "every_ms": 86_400_000 } });
+        assert_eq!(admin.post("/api/v1/orders", &create).status, 200);
+        let by_hand = json!({ "action": "trigger_schedule", "schedule": "by hand" });
+        assert_eq!(acts_for(&orders(&by_hand)), "ann", "an admin names no other account");
+        let update = json!({ "action": "update_schedule", "schedule": "by hand", "input": start });
+        assert_eq!(admin.with("admin max").post("/api/v1/orders", &update).status, 200);
+        assert_eq!(acts_for(&orders(&by_hand)), "max");
         let parent = json!({ "flow": 1, "name": "outer", "do": [{ "id": "c", "workflow": "flow", "args": start }] });
         let outer = eve.post("/api/v1/flows:run", &json!({ "document": parent.to_string() }));
         assert_eq!(acts_for(&outer), "eve", "a child acts for the account of its parent");

@@ -82,10 +82,13 @@ fn requests() -> Vec<Request> {
         "/workflows",
         "/schedules",
         "/schedules/nightly",
+        "/schedules/nightly/next?count=3",
+        "/schedules/nightly/backfill?after=1&until=2",
         "/approvals",
         "/audit",
         "/stats",
         "/failures",
+        "/system",
         "/bulk",
         "/bulk/{run}",
     ];
@@ -99,12 +102,23 @@ fn requests() -> Vec<Request> {
         ("/runs/{run}/cancel", Value::Null),
         ("/runs/{run}/pause", Value::Null),
         ("/orders", json!({ "action": "pause_queue", "queue": "default", "reason": "a test" })),
+        (
+            "/orders",
+            json!({ "action": "backfill_schedule", "schedule": "nightly", "after": 1_767_225_600_000_000_i64,
+                    "until": 1_767_830_400_000_000_i64 }),
+        ),
         ("/bulk", json!({ "query": "", "apply": { "action": "cancel_run" } })),
         ("/bulk/{run}/stop", Value::Null),
     ];
     let administering = [
         ("/bulk", json!({ "query": "", "apply": { "action": "delete_run" } })),
         ("/orders", json!({ "action": "delete_run", "run": "{run}" })),
+        (
+            "/orders",
+            json!({ "action": "create_schedule", "schedule": "weekly", "workflow": "report", "input": {},
+                    "settings": { "cron": ["0 7 * * MON"] } }),
+        ),
+        ("/orders", json!({ "action": "update_schedule", "schedule": "nightly", "settings": { "every_ms": 60_000 } })),
         ("/orders", json!({ "action": "delete_schedule", "schedule": "nightly" })),
         ("/orders", json!({ "action": "revert_schedule", "schedule": "nightly" })),
         ("/orders", json!({ "action": "set_queue_limits", "queue": "default", "limits": { "concurrency": 1 } })),
@@ -188,6 +202,7 @@ async fn each_route_refuses_what_it_must_not_do(database: Database) {
     assert_eq!(raw.number("SELECT count(*) FROM workflow_audit").await, 0, "an order had an effect");
     assert_eq!(raw.number("SELECT count(*) FROM workflow_runs").await, 1);
     assert_eq!(raw.number("SELECT count(*) FROM workflow_bulk").await, 0);
+    assert_eq!(raw.number("SELECT count(*) FROM workflow_schedules").await, 0);
     drop(raw);
     let found = live.client.run(run.parse().unwrap()).await.unwrap();
     assert_eq!((found.status, found.paused_at), (workflow_sdk::RunStatus::Pending, None));

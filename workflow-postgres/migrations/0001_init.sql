@@ -241,9 +241,14 @@ CREATE TABLE {schema}.step_attempts (
     CHECK (status IN ('running', 'succeeded', 'failed'))
 );
 
--- Serves the list of approvals that wait for a decision.
-CREATE INDEX step_attempts_approval ON {schema}.step_attempts (run_id, step_key)
-    WHERE kind = 'approval' AND status = 'running';
+-- Serve the list of approvals and decisions that runs wait for: of all, in its order, and of one
+-- run. A decision is a wait for a signal with a name of this form.
+CREATE INDEX step_attempts_asked ON {schema}.step_attempts (started_at, run_id, step_key)
+    WHERE status = 'running'
+      AND (kind = 'approval' OR (kind = 'signal' AND strpos('/' || step_key, '/decision:') > 0));
+CREATE INDEX step_attempts_asked_of_run ON {schema}.step_attempts (run_id, step_key)
+    WHERE status = 'running'
+      AND (kind = 'approval' OR (kind = 'signal' AND strpos('/' || step_key, '/decision:') > 0));
 
 -- The inboxes of runs.
 CREATE TABLE {schema}.workflow_signals (

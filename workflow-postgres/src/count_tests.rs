@@ -28,12 +28,20 @@ async fn what_operators_read_is_bounded_by_indexes() -> TestResult {
     let sql = &fixture.store.sql;
     let (run, number) = (format!("'{run}'::uuid"), format!("{AT_MOST}::bigint"));
     let history: &[&str] = &[&run, "NULL", "NULL", "NULL", "20", "65536"];
+    let runs = format!("ARRAY[{run}]");
+    // A run that every other due run of the lane goes before.
+    let last: &[&str] = &["NULL", "'default'", "'checkout'", "'1'", "''", "9000000000000000", &run, &number];
     for analyzed in [false, true] {
         if analyzed {
             fixture.execute("VACUUM ANALYZE {schema}.workflow_runs, {schema}.step_attempts").await?;
         }
         for (statement, values, most) in [
             (&sql.find_oldest_due, &["NULL", "'default'"][..], 50),
+            (&sql.count_due_before, last, 150),
+            (&sql.find_awaited_steps, &[&runs, "32", "3"], 150),
+            (&sql.list_running, &["'default'", &number, "3"], 150),
+            (&sql.list_running_behind, &["'default'", &number, "3", "'acct-1'"], 50),
+            (&sql.find_queue, &["'default'"], 10),
             (&sql.count_held_runs, &[&number], 150),
             (&sql.count_seats, &["'llm'", &number], 50),
             (&sql.list_gates, &["'default'", "NULL", "50", &number], 50),

@@ -95,6 +95,12 @@ impl Failure {
         error.and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "26000" | "42P05"))
     }
 
+    /// `true` if the role lacks a right.
+    pub(super) fn is_forbidden(&self) -> bool {
+        let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+        error.and_then(|error| error.code()).is_some_and(|code| code == "42501")
+    }
+
     /// `true` if the tables are missing, as in another database than the one that was connected to.
     pub(super) fn is_missing_table(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);

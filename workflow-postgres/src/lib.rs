@@ -26,10 +26,10 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse, HeldRuns,
-    HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome,
-    ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    ApprovalList, AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue,
+    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction, Store,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -95,9 +95,11 @@ mod slow_path;
 mod sql;
 mod start;
 mod statistics;
+mod system;
 mod transaction;
 mod transfer;
 mod transfer_sql;
+mod wait;
 mod within;
 
 #[cfg(test)]
@@ -150,6 +152,14 @@ use sql::Sql;
 #[must_use]
 pub fn claim_statement(schema: &str) -> String {
     Sql::load(schema).parts(parts::Parts::CLAIM_RUNS).to_string()
+}
+
+/// Returns the statements that bring a schema with this version up to date, in one transaction.
+/// 0: it has none of our tables.
+#[doc(hidden)]
+#[must_use]
+pub fn migration_script(schema: &str, found: i64) -> String {
+    migrate::script(&Sql::load(schema), schema, migrate::MIGRATIONS, found)
 }
 
 /// A store in a schema of a PostgreSQL database.
@@ -256,8 +266,8 @@ impl Store for PostgresStore {
         read_call!(self, "look for woken runs", connection => read::wakes(connection, &self.sql, ids))
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        read_call!(self, "list approvals", connection => read::approvals(connection, &self.sql, run, limit))
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        read_call!(self, "list approvals", connection => read::approvals(connection, &self.sql, list))
     }
 
     async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {

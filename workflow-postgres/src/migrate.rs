@@ -113,6 +113,23 @@ async fn apply_missing(
     Ok(version)
 }
 
+/// Returns the statements that bring a schema with this version up to date, in one transaction. 0:
+/// it has none of our tables.
+pub(super) fn script(sql: &Sql, schema: &str, migrations: &Migrations, found: i64) -> String {
+    // The statement needs the right to create schemas, also where it would do nothing.
+    let missing =
+        format!("IF to_regnamespace('{schema}') IS NULL THEN {}; END IF;", sql.create_schema.to_string().trim());
+    let mut script = format!("BEGIN;\nDO $$ BEGIN {missing} END $$;\n{};\n", sql.create_schema_table);
+    for (version, migration) in migrations.iter().filter(|(version, _)| *version > found) {
+        let migration = migration.replace("{schema}", &quoted(schema));
+        let record = sql.insert_schema_version.to_string().replace("$1", &version.to_string());
+        for part in ["\n", migration.trim_end(), "\n\n", &record, ";\n"] {
+            script.push_str(part);
+        }
+    }
+    script + "COMMIT;\n"
+}
+
 /// Locks tables by this statement, and never blocks other sessions for long.
 pub(super) async fn lock_tables(connection: &mut PgConnection, sql: &Sql, lock: &Statement) -> Result<(), Failure> {
     sql.lock_out_vacuum.query().execute(&mut *connection).await?;

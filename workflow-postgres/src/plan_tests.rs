@@ -106,6 +106,31 @@ async fn a_look_at_a_line_reads_the_seats_that_are_taken_and_the_first_that_wait
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
+/// However many runs wait, a page of approvals and decisions reads no more of them than it shows.
+/// The waits of runs that ended without success stand in the index, too, and are passed over; and
+/// the list of approvals alone passes over the decisions.
+#[tokio::test]
+async fn a_page_of_approvals_does_not_read_all_of_them() -> TestResult {
+    let fixture = fixture().await?;
+    fill(&fixture).await?;
+    fixture
+        .execute(
+            "INSERT INTO {schema}.step_attempts (run_id, step_key, attempt, kind, status, epoch, started_at)
+             SELECT r.id, k.step_key, 1, k.kind, 'running', 1, row_number() OVER ()
+             FROM (SELECT id FROM {schema}.workflow_runs WHERE status = 'parked' LIMIT 20000) AS r
+             CROSS JOIN (VALUES ('ship', 'approval'), ('each/1/decision:each/1/ask', 'signal'), ('paid', 'signal'))
+                 AS k(step_key, kind)",
+        )
+        .await?;
+    fixture.execute("ANALYZE {schema}.workflow_runs, {schema}.workflow_lanes, {schema}.step_attempts").await?;
+    let mut connection = fixture.store.pool.acquire().await?;
+    let text = format!("{EXPLAIN} {}", fixture.store.sql.list_approvals.text());
+    let query = sqlx::query(AssertSqlSafe(text)).bind(30_000_i64).bind(Uuid::nil()).bind("").bind(10_i64).bind(true);
+    let plan = lines(query.fetch_all(&mut *connection).await?)?;
+    assert!(plan.contains("step_attempts_asked") && touched(&plan) < 300, "{plan}");
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
 async fn explain(connection: &mut PgConnection, statement: &str) -> TestResult<String> {
     let mut text = format!("{EXPLAIN} {statement}");
     for (parameter, place) in [("$2", "$1"), ("$3", "$2"), ("$4", "$3"), ("$5", "$4")] {

@@ -3,7 +3,9 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{Clock, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
-use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
+use workflow_engine::store::{
+    ApprovalList, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord,
+};
 
 use super::claim::Lanes;
 use super::error::Failure;
@@ -119,10 +121,21 @@ pub(super) async fn wakes(
 pub(super) async fn approvals(
     connection: &mut PgConnection,
     sql: &Sql,
-    run: Option<RunId>,
-    limit: u32,
+    list: &ApprovalList,
 ) -> Result<Vec<WaitingApproval>, Failure> {
-    let query = sql.list_approvals.query().bind(run.map(RunId::as_uuid)).bind(i64::from(limit));
+    let ApprovalList { run, decisions, after, limit } = list;
+    let statement = if run.is_some() { &sql.list_approvals_of_run } else { &sql.list_approvals };
+    let query = statement
+        .query()
+        .bind(after.started_at.as_micros())
+        .bind(after.run_id.as_uuid())
+        .bind(&after.step_key)
+        .bind(i64::from(*limit))
+        .bind(*decisions);
+    let query = match run {
+        Some(run) => query.bind(run.as_uuid()),
+        None => query,
+    };
     let rows = query.fetch_all(connection).await?;
     map_all(&rows, row::approval)
 }

@@ -139,12 +139,14 @@ pub(super) fn accepted_signal(row: &PgRow) -> Result<AcceptedSignal, Failure> {
     Ok(AcceptedSignal::new(run_id(row)?, row.try_get("name")?, row.try_get("payload")?, time(row, "created_at")?))
 }
 
-/// A row of `list_approvals.sql`.
+/// A row of `list_approvals.sql` or `list_approvals_of_run.sql`.
 pub(super) fn approval(row: &PgRow) -> Result<WaitingApproval, Failure> {
+    let kind: &str = row.try_get("kind")?;
     Ok(WaitingApproval {
         run_id: run_id(row)?,
         lane: lane_if_any(row)?.0,
         step_key: row.try_get("step_key")?,
+        kind: StepKind::parse(kind).ok_or_else(|| unknown_word("kind of step", kind))?,
         output: row.try_get("output")?,
         started_at: time(row, "started_at")?,
     })

@@ -149,6 +149,7 @@ pub(super) fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> R
     }
     let tags = (!conditions.tags.is_empty()).then(|| serde_json::to_string(&conditions.tags)).transpose();
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
+    let (from, below) = conditions.duration.micros();
     let runs = |ids: &BTreeSet<RunId>| ids.iter().map(|id| id.as_uuid()).collect::<Vec<Uuid>>();
     let workers = |ids: &BTreeSet<WorkerId>| ids.iter().map(|id| id.as_uuid()).collect::<Vec<Uuid>>();
     Ok(query
@@ -170,7 +171,12 @@ pub(super) fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> R
         .bind(conditions.crashed)
         .bind(conditions.retried)
         .bind(conditions.child)
-        .bind(conditions.stuck))
+        .bind(conditions.stuck)
+        .bind(from)
+        .bind(below)
+        .bind(conditions.unserved)
+        .bind(conditions.unserved_at.as_micros())
+        .bind(serde_json::to_string(&conditions.unserved_lanes).map_err(Failure::invalid)?))
 }
 
 /// Returns patterns of `LIKE`.

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::json;
 use workflow_sdk::operate::{
-    ApprovalPage, AuditPage, BulkId, BulkPage, BulkPreview, BulkView, Counts, Done, FailurePage, GatePage, LimitView,
-    ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListSchedules, ListSeats, ListStats, Operate,
-    OperateBulk, OperateError, OperateStatistics, Order, Query, QueueView, SchedulePage, ScheduleView, SeatPage,
-    StatsPage, WorkerView, WorkflowView,
+    ApprovalPage, AuditPage, BackfillSchedule, BackfillView, BulkId, BulkPage, BulkPreview, BulkView, Counts, Done,
+    FailurePage, GatePage, LimitView, ListApprovals, ListAudit, ListBulks, ListFailures, ListGates, ListSchedules,
+    ListSeats, ListStats, OccurrenceView, Operate, OperateBulk, OperateError, OperateStatistics, Order, Query,
+    QueueView, SchedulePage, ScheduleView, SeatPage, StatsPage, SystemView, WorkerView, WorkflowView,
 };
 
 use crate::Remote;
@@ -94,8 +94,19 @@ impl Operate for Remote {
         self.get(Target::new(["schedules", name])).await
     }
 
+    async fn next_occurrences(&self, schedule: &str, count: u32) -> Result<Vec<OccurrenceView>, OperateError> {
+        self.get(Target::new(["schedules", schedule, "next"]).with("count", Some(count))).await
+    }
+
+    async fn backfill_preview(&self, backfill: BackfillSchedule) -> Result<BackfillView, OperateError> {
+        let BackfillSchedule { schedule, after, until, max, .. } = backfill;
+        let target = Target::new(["schedules", &schedule, "backfill"]).with("after", Some(after.as_micros()));
+        self.get(target.with("until", Some(until.as_micros())).with("max", max)).await
+    }
+
     async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
-        self.get(Target::new(["approvals"]).with("run", list.run).with("limit", Some(list.limit))).await
+        let target = Target::new(["approvals"]).with("run", list.run).with("limit", Some(list.limit));
+        self.get(target.with("cursor", text(list.cursor.as_ref()))).await
     }
 
     async fn perform(&self, order: Order) -> Result<Done, OperateError> {
@@ -109,5 +120,9 @@ impl Operate for Remote {
         let target = Target::new(["audit"]).with("verb", verb).with("target", list.target.as_deref());
         let target = target.with("actor", list.actor.as_deref()).with("limit", Some(list.limit));
         self.get(target.with("cursor", text(list.cursor.as_ref()))).await
+    }
+
+    async fn system(&self) -> Result<SystemView, OperateError> {
+        self.get(Target::new(["system"])).await
     }
 }

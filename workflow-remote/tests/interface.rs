@@ -8,10 +8,11 @@ use std::time::Duration;
 use axum::Router;
 use workflow_http::{Access, Actor, router};
 use workflow_remote::Remote;
+use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{
-    Action, Change, Cursor, ForkRun, ListApprovals, ListAudit, ListChanges, ListEmitted, ListGates, ListHistory,
-    ListRuns, ListSchedules, ListSeats, ListTimeline, Operate, OperateError, OperateErrorCode, Order, OrderOutcome,
-    Payload, PayloadOf, RunId, StartRun,
+    Action, BackfillSchedule, Change, CreateSchedule, Cursor, ForkRun, ListApprovals, ListAudit, ListChanges,
+    ListEmitted, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListTimeline, Operate, OperateError,
+    OperateErrorCode, Order, OrderOutcome, Payload, PayloadOf, RunId, StartRun,
 };
 use workflow_sdk::prelude::*;
 use workflow_tests::{Database, Live, LocalWorker};
@@ -96,10 +97,32 @@ async fn operates(operate: &dyn Operate, database: &dyn Operate) {
     let seats = ListSeats::new("no such/limit").key("a&b").limit(3);
     assert_eq!(operate.seats(seats.clone()).await.unwrap_err(), database.seats(seats).await.unwrap_err());
     assert_eq!(operate.counts().await.unwrap().failed, database.counts().await.unwrap().failed);
+    let (there, here) = (operate.system().await.unwrap(), database.system().await.unwrap());
+    assert_eq!((&there.release, &there.database.version), (&here.release, &here.database.version));
+    let levels = |view: &workflow_sdk::operate::SystemView| (view.database.schema_level, view.database.known_level);
+    assert_eq!(levels(&there), levels(&here));
+    assert_eq!(there.database.sqlite.is_some(), here.database.sqlite.is_some());
+    assert!(there.database.bytes.is_some_and(|bytes| bytes > 0) && there.database.refused.is_empty());
     assert_eq!(operate.queues().await.unwrap()[0].name, "default");
     assert!(operate.workers().await.unwrap()[0].live);
     assert_eq!(operate.workflows().await.unwrap().len(), database.workflows().await.unwrap().len());
     assert_eq!(operate.schedules(ListSchedules::new()).await.unwrap().items.len(), 0);
+
+    // A name with every mark of an address.
+    let name = "yearly/?&=%+ ü";
+    let mut create = CreateSchedule::new(name, "unserved", Payload::new(r#"{"amount": 1.10}"#).unwrap());
+    create.settings.cron = Some(vec!["0 7 1 1 *".into()]);
+    let create = Order::new(Action::CreateSchedule(Box::new(create)));
+    assert_eq!(operate.perform(create).await.unwrap().outcome, OrderOutcome::Changed);
+    let next = operate.next_occurrences(name, 2).await.unwrap();
+    assert_eq!(next, database.next_occurrences(name, 2).await.unwrap());
+    let [after, until] = [1_704_067_200_000_000, 1_767_225_600_000_000].map(Timestamp::from_micros);
+    let backfill = BackfillSchedule::new(name, after, until);
+    let preview = operate.backfill_preview(backfill.clone()).await.unwrap();
+    assert_eq!((next.len(), preview.count), (2, 2));
+    assert_eq!(preview, database.backfill_preview(backfill).await.unwrap());
+    let delete = Order::new(Action::DeleteSchedule { schedule: name.into() });
+    assert_eq!(operate.perform(delete).await.unwrap().outcome, OrderOutcome::Changed);
 
     // Numbers keep their digits on both ways.
     let exact = r#"{"amount": 9223372036854775807.0000000001, "of": [1.10]}"#;
@@ -164,6 +187,7 @@ async fn refuses(operate: &dyn Operate, run: RunId) {
     assert_eq!(code(operate.find_runs("0?&", 5).await), Code::BadInput);
     assert_eq!(code(operate.gates(ListGates::new("no/such queue")).await), Code::NotFound);
     assert_eq!(code(operate.schedule("no such").await), Code::NotFound);
+    assert_eq!(code(operate.next_occurrences("no/such", 2).await), Code::NotFound);
     assert_eq!(code(operate.perform(Order::new(Action::RetryRun { run, deadline_ms: None })).await), Code::Conflict);
     let mut fork = ForkRun::new(run);
     fork.from = Some("duoble".into());

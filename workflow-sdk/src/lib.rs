@@ -74,8 +74,8 @@ mod workflow;
 pub mod prelude;
 
 pub use client::{
-    ApplicationPool, ApplicationTransaction, Awaited, Backfill, BackfillPreview, BackfillReport, Cancel, Client,
-    ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Emit, Explanation, Export, FORKED_FROM, Fork,
+    ApplicationPool, ApplicationTransaction, ApprovalKind, Awaited, Backfill, BackfillPreview, BackfillReport, Cancel,
+    Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Emit, Explanation, Export, FORKED_FROM, Fork,
     InvalidSingle, LimitHandle, MAX_SINGLE_TIME, PendingApproval, QueueHandle, RetryRun, RunHandle, RunStream,
     ScheduleHandle, ScheduleInfo, SendSignal, Single, Start, Trigger,
 };
@@ -116,10 +116,10 @@ pub use workflow_engine::store::{
 /// Items for the other crates of this project. Internal: exempt from semantic versioning.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::client::{call_waiting_seats, emit, open as connect, run_history};
+    pub use crate::client::{call_waiting_seats, emit, migration_script, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
     pub use crate::schedule::{DeclaredSchedule, ScheduleInput, ScheduledInput};
-    pub use workflow_engine::model::check_name;
+    pub use workflow_engine::model::{DECISION_SIGNAL, check_name};
     pub use workflow_engine::store::redact;
 }
 

@@ -10,7 +10,7 @@ use crate::client::{DEFAULT_QUEUE, DEFAULT_VERSION};
 use crate::workflow::Workflow;
 use workflow_engine::model::{Lane, Priority, Timestamp, check_gate_of};
 use workflow_engine::runtime::{PayloadError, round_trip, round_trip_for_caller};
-use workflow_engine::schedule::{CatchUp, Declaration, InvalidSchedule, Occurrence, Overlap, Timing};
+use workflow_engine::schedule::{Calendar, CatchUp, Declaration, InvalidSchedule, Occurrence, Overlap, Timing};
 
 /// The declaration of a schedule, which starts runs of a workflow by the clock: times, a workflow
 /// with its input, and policies. Each occurrence starts one run, however many workers there are.
@@ -316,6 +316,43 @@ impl Schedule {
         self
     }
 
+    /// Returns the first occurrences after a time, at most `count` of them and at most 1,000: from
+    /// the declaration alone, without a database. Show them beside a cron expression: they say more
+    /// than its words.
+    ///
+    /// # Errors
+    /// [`InvalidSchedule::Cron`] and [`InvalidSchedule::Zone`].
+    ///
+    /// ```
+    /// use workflow_sdk::{Schedule, Timestamp};
+    ///
+    /// let new_year = Timestamp::from_micros(1_767_225_600_000_000);
+    /// let daily = Schedule::cron("daily", "0 7 * * *").zone("Europe/Berlin");
+    /// let next = daily.next_after(new_year, 2)?;
+    /// assert_eq!(next[0].to_string(), "2026-01-01T07:00:00+01:00[Europe/Berlin]");
+    /// assert_eq!(next[1].date(), "2026-01-02");
+    /// # Ok::<(), workflow_sdk::InvalidSchedule>(())
+    /// ```
+    pub fn next_after(&self, after: Timestamp, count: usize) -> Result<Vec<Occurrence>, InvalidSchedule> {
+        let calendar = Calendar::of(&self.name, &self.declaration.timing)?;
+        Ok(next_occurrences(&calendar, &self.name, after, count))
+    }
+
+    /// Returns a schedule whose declaration `declare` completes, and which starts a workflow whose
+    /// code this program does not have. For orders.
+    pub(crate) fn ordered<I: Serialize + DeserializeOwned>(
+        name: String,
+        workflow: String,
+        input: &I,
+        declare: impl FnOnce(&mut Declaration),
+    ) -> Self {
+        let mut schedule = Self::new(name, Timing::default());
+        let input = ScheduleInput::Fixed(input_text(&schedule.name, input));
+        schedule.starts(workflow, DEFAULT_VERSION, DEFAULT_QUEUE, input);
+        declare(&mut schedule.declaration);
+        schedule
+    }
+
     fn starting<W: Workflow>(mut self, input: ScheduleInput) -> Self {
         self.starts(W::NAME.into(), W::VERSION, W::QUEUE.unwrap_or(DEFAULT_QUEUE), input);
         self
@@ -351,8 +388,15 @@ impl Schedule {
     }
 }
 
-/// The size of the text is checked when a client or a worker takes it.
-fn input_text<I: Serialize + DeserializeOwned>(schedule: &str, input: &I) -> Result<String, PayloadError> {
+/// Returns the first occurrences after a time, at most `count` of them and at most 1,000.
+pub(crate) fn next_occurrences(calendar: &Calendar, name: &str, after: Timestamp, count: usize) -> Vec<Occurrence> {
+    const MOST: usize = 1000;
+    let times = calendar.between(after, Timestamp::FAR_FUTURE, count.min(MOST));
+    times.map(|at| calendar.occurrence(name, at, 0)).collect()
+}
+
+/// Returns an input as text. Its size is checked when a client or a worker takes it.
+pub(crate) fn input_text<I: Serialize + DeserializeOwned>(schedule: &str, input: &I) -> Result<String, PayloadError> {
     let subject = format!("input of schedule {schedule:?}");
     round_trip_for_caller(&subject, input, usize::MAX).map(|(text, _)| text)
 }

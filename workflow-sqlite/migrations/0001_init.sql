@@ -214,8 +214,12 @@ CREATE TABLE step_attempts (
     CHECK (status IN ('running', 'succeeded', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
--- Serves the list of approvals that wait for a decision.
-CREATE INDEX step_attempts_approval ON step_attempts (run_id, step_key) WHERE kind = 'approval' AND status = 'running';
+-- Serve the list of approvals and decisions that runs wait for: of all, in its order, and of one
+-- run. A decision is a wait for a signal with a name of this form.
+CREATE INDEX step_attempts_asked ON step_attempts (started_at, run_id, step_key)
+    WHERE status = 'running' AND (kind = 'approval' OR (kind = 'signal' AND instr('/' || step_key, '/decision:') > 0));
+CREATE INDEX step_attempts_asked_of_run ON step_attempts (run_id, step_key)
+    WHERE status = 'running' AND (kind = 'approval' OR (kind = 'signal' AND instr('/' || step_key, '/decision:') > 0));
 
 -- The inboxes of runs.
 CREATE TABLE workflow_signals (

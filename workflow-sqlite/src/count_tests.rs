@@ -27,6 +27,11 @@ async fn what_operators_read_is_bounded_by_indexes() {
         (sql::LIST_GATES, &["SEARCH g USING INDEX sqlite_autoindex_workflow_gates_1 (queue=? AND gate>?)"]),
         (sql::LIST_LANES, &["SEARCH workflow_lanes USING INTEGER PRIMARY KEY (rowid>?)"]),
         (sql::FIND_OLDEST_DUE, &["SEARCH r USING INDEX workflow_runs_due (lane_id=? AND rank=?)"]),
+        (sql::COUNT_DUE_BEFORE, &["SEARCH r USING INDEX workflow_runs_due (lane_id=? AND rank=? AND available_at<?)"]),
+        (sql::FIND_AWAITED_STEPS, &["SEARCH s USING PRIMARY KEY (run_id=?)"]),
+        (sql::LIST_RUNNING, &["SEARCH r USING COVERING INDEX workflow_runs_running (lane_id<?)"]),
+        (sql::LIST_RUNNING_BEHIND, &["SEARCH r USING COVERING INDEX workflow_runs_running (lane_id=?)"]),
+        (sql::FIND_QUEUE, &["SEARCH workflow_lanes USING COVERING INDEX sqlite_autoindex_workflow_lanes_1 (queue=?)"]),
         (
             sql::READ_HISTORY_PAGE,
             &[

@@ -11,10 +11,10 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
-    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue,
-    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction, Store,
-    StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    ApprovalList, AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction,
+    GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat,
+    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow,
+    StepTransaction, Store, StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -79,9 +79,11 @@ mod slow_path;
 mod sql;
 mod start;
 mod statistics;
+mod system;
 mod transaction;
 mod transfer;
 mod transfer_sql;
+mod wait;
 mod wal_file;
 mod wal_watch;
 mod within;
@@ -113,6 +115,14 @@ mod scan_tests;
 
 use database::Database;
 use error::{with_write_lock, within_deadline};
+
+/// Returns the statements that bring a database with this version up to date, in one transaction.
+/// 0: it has none of our tables.
+#[doc(hidden)]
+#[must_use]
+pub fn migration_script(found: i64) -> String {
+    migrate::script(found)
+}
 
 /// A store in a SQLite database.
 #[derive(Debug)]
@@ -226,8 +236,8 @@ impl Store for SqliteStore {
         within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        within_deadline("list approvals", read::approvals(&self.database, run, limit)).await
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        within_deadline("list approvals", read::approvals(&self.database, list)).await
     }
 
     async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {

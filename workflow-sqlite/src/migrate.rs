@@ -82,7 +82,21 @@ async fn try_migrate(connection: &mut SqliteConnection) -> Result<(), MigrateErr
     Ok(())
 }
 
-fn known() -> i64 {
+/// Returns the statements that bring a database with this version up to date, in one transaction.
+/// 0: it has none of our tables.
+pub(super) fn script(found: i64) -> String {
+    let mut script = format!("BEGIN IMMEDIATE;\n{};\n", sql::CREATE_SCHEMA_TABLE.trim_end());
+    for (version, migration) in (1_i64..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
+        let record = sql::INSERT_SCHEMA_VERSION.trim_end().replace("?1", &version.to_string());
+        for part in ["\n", migration.trim_end(), "\n\n", &record, ";\n"] {
+            script.push_str(part);
+        }
+    }
+    script + "COMMIT;\n"
+}
+
+/// Returns the newest version that this program knows.
+pub(super) fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
-use workflow_engine::store::{DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
+use workflow_engine::store::{
+    ApprovalList, DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval,
+};
 
 use super::database::Database;
 use super::error::During;
@@ -117,13 +119,17 @@ pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<(Run
 }
 
 /// See [`Store::approvals`](workflow_engine::store::Store::approvals).
-pub(super) async fn approvals(
-    database: &Database,
-    run: Option<RunId>,
-    limit: u32,
-) -> Result<Vec<WaitingApproval>, DatabaseError> {
+pub(super) async fn approvals(database: &Database, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    let ApprovalList { run, decisions, after, limit } = list;
+    let statement = if run.is_some() { sql::LIST_APPROVALS_OF_RUN } else { sql::LIST_APPROVALS };
     let mut reader = database.reader().await?;
-    let query = sqlx::query(sql::LIST_APPROVALS).bind(run.map(|id| id.to_string())).bind(limit);
+    let query = sqlx::query(statement)
+        .bind(after.started_at.as_micros())
+        .bind(after.run_id.to_string())
+        .bind(&after.step_key)
+        .bind(*limit)
+        .bind(*decisions)
+        .bind(run.map(|id| id.to_string()));
     let rows = query.fetch_all(reader.connection()?).await.during("list approvals")?;
     understand(&rows, row::approval)
 }

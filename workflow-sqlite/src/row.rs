@@ -99,12 +99,13 @@ pub(super) fn accepted_signal(row: &SqliteRow) -> Result<AcceptedSignal> {
     Ok(AcceptedSignal::new(id(row, "run_id")?, get(row, "name")?, get(row, "payload")?, time(row, "created_at")?))
 }
 
-/// Reads a row of `list_approvals.sql`.
+/// Reads a row of `list_approvals.sql` or `list_approvals_of_run.sql`.
 pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
     Ok(WaitingApproval {
         run_id: id(row, "id")?,
         lane: maybe_lane(row)?.0,
         step_key: get(row, "step_key")?,
+        kind: word(row, "kind", StepKind::parse)?,
         output: get(row, "output")?,
         started_at: time(row, "started_at")?,
     })

@@ -86,6 +86,7 @@ fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> Result<ListQ
         query = query.bind(json_unless_empty(&patterns(any_of))?).bind(json_unless_empty(&patterns(none_of))?);
     }
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
+    let (from, below) = conditions.duration.micros();
     let runs = |ids: &BTreeSet<RunId>| json_unless_empty(&Vec::from_iter(ids));
     let workers = |ids: &BTreeSet<WorkerId>| json_unless_empty(&Vec::from_iter(ids));
     Ok(query
@@ -107,7 +108,12 @@ fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> Result<ListQ
         .bind(conditions.crashed)
         .bind(conditions.retried)
         .bind(conditions.child)
-        .bind(conditions.stuck))
+        .bind(conditions.stuck)
+        .bind(from)
+        .bind(below)
+        .bind(conditions.unserved)
+        .bind(conditions.unserved_at.as_micros())
+        .bind(json_unless_empty(&conditions.unserved_lanes)?))
 }
 
 /// Returns a list as JSON; `None` for an empty one.

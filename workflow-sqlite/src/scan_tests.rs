@@ -76,6 +76,24 @@ async fn a_list_of_audit_rows_reads_its_target_or_its_range() {
     }
 }
 
+/// The list of all approvals and decisions is read in its order, and that of a run by the run.
+#[tokio::test]
+async fn approvals_are_read_in_the_order_of_their_list() {
+    let f = Fixture::file().await;
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    for (statement, expected, is_sorted) in [
+        (sql::LIST_APPROVALS, "USING INDEX step_attempts_asked ", false),
+        (sql::LIST_APPROVALS_OF_RUN, "(run_id=?", true),
+    ] {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        assert!(plan[0].starts_with("SEARCH a ") && plan[0].contains(expected), "{statement}\n{plan:#?}");
+        let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER BY"));
+        assert!(is_sorted || !sorts, "{statement}\n{plan:#?}");
+    }
+}
+
 #[tokio::test]
 async fn statistics_are_read_by_their_keys() {
     let f = Fixture::file().await;

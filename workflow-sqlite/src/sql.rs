@@ -121,6 +121,7 @@ statements! {
     COPY_HISTORY = "copy_history.sql";
     CONTINUE_RUNS = "continue_runs.sql";
     COUNT_BEHIND = "count_behind.sql";
+    COUNT_DUE_BEFORE = "count_due_before.sql";
     COUNT_RUNNING = "count_running.sql";
     COUNT_WAITING = "count_waiting.sql";
     COUNT_WAITING_BEHIND = "count_waiting_behind.sql";
@@ -174,6 +175,7 @@ statements! {
     EXPIRE_RUNS = "expire_runs.sql";
     FIND_AUDITS_END = "find_audits_end.sql";
     FIND_AUDITS_END_OF_TARGET = "find_audits_end_of_target.sql";
+    FIND_AWAITED_STEPS = "find_awaited_steps.sql";
     FIND_DUE_LANES = "find_due_lanes.sql";
     FIND_DUE_SCHEDULES = "find_due_schedules.sql";
     FIND_DUE_RUNS = "find_due_runs.sql";
@@ -181,10 +183,12 @@ statements! {
     FIND_OLDEST_DUE = "find_oldest_due.sql";
     FIND_NEXT_DUE = "find_next_due.sql";
     FIND_PARENTS = "find_parents.sql";
+    FIND_QUEUE = "find_queue.sql";
     FIND_RUN = "find_run.sql";
     FIND_SCHEMA = "find_schema.sql";
     FIND_SIGNALS = "find_signals.sql";
     FIND_SINGLE_RUNS = "find_single_runs.sql";
+    FIND_SLEEPING_GATES = "find_sleeping_gates.sql";
     FIND_STARTED_RUNS = "find_started_runs.sql";
     FREE_KEYS = "free_keys.sql";
     FIND_WAITING_LINE = "find_waiting_line.sql";
@@ -207,6 +211,7 @@ statements! {
     LIST_GATES = "list_gates.sql";
     LIST_LANES = "list_lanes.sql";
     LIST_APPROVALS = "list_approvals.sql";
+    LIST_APPROVALS_OF_RUN = "list_approvals_of_run.sql";
     COUNT_HELD_RUNS = "count_held_runs.sql";
     COUNT_RUNNING_RUNS = "count_running_runs.sql";
     ADD_ENDED = "add_ended.sql";
@@ -221,6 +226,8 @@ statements! {
     LIST_AUDITS_OF_TARGET = "list_audits_of_target.sql";
     COUNT_RUNS = "count_runs.sql";
     COUNT_SEATS = "count_seats.sql";
+    LIST_RUNNING = "list_running.sql";
+    LIST_RUNNING_BEHIND = "list_running_behind.sql";
     LIST_SCHEDULES = "list_schedules.sql";
     LIST_HELD_SEATS = "list_held_seats.sql";
     LIST_WAITING_SEATS = "list_waiting_seats.sql";
@@ -238,6 +245,7 @@ statements! {
     READ_BOUNDS = "read_bounds.sql";
     #[cfg(test)]
     READ_CLAIMED = "read_claimed.sql";
+    READ_DATABASE_BYTES = "read_database_bytes.sql";
     READ_DATA_VERSION = "read_data_version.sql";
     READ_EMITTED = "read_emitted.sql";
     READ_ENDED = "read_ended.sql";
@@ -268,6 +276,7 @@ statements! {
     READ_SCHEMA_VERSION = "read_schema_version.sql";
     READ_SQLITE_VERSION = "read_sqlite_version.sql";
     READ_STATUSES = "read_statuses.sql";
+    READ_SYNCHRONOUS = "read_synchronous.sql";
     READ_WAKES = "read_wakes.sql";
     READ_WORKERS = "read_workers.sql";
     RELEASE_CLAIMS = "release_claims.sql";

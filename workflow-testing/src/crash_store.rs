@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use workflow_engine::model::{
-    BulkId, BulkRecord, Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait,
-    StatisticsRow, StoredSchedule, Timestamp, WorkerId,
+    AwaitedStep, BulkId, BulkRecord, Claim, DatabaseView, FailureRow, Lane, LimitRecord, QueueRecord, Retention,
+    SeatLine, SeatWait, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
-    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener,
-    NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StatisticsScan,
-    StatisticsStore, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError,
-    WorkerRecord, Write,
+    ApprovalList, AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun,
+    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
+    SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId, SystemStore,
+    WaitStore, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
@@ -42,6 +42,32 @@ impl StatisticsStore for CrashStore {
 impl ChangeStore for CrashStore {
     async fn data_version(&self) -> Result<String, DatabaseError> {
         self.inner.data_version().await
+    }
+}
+
+#[async_trait]
+impl WaitStore for CrashStore {
+    async fn slot_holders(&self, queue: &str, gate: Option<&str>, limit: u32) -> Result<Vec<RunId>, DatabaseError> {
+        self.inner.slot_holders(queue, gate, limit).await
+    }
+
+    async fn due_before(&self, run: &Run, at_most: u32) -> Result<u32, DatabaseError> {
+        self.inner.due_before(run, at_most).await
+    }
+
+    async fn has_lane(&self, queue: &str) -> Result<bool, DatabaseError> {
+        self.inner.has_lane(queue).await
+    }
+
+    async fn awaited_steps(&self, runs: &[RunId]) -> Result<Vec<(RunId, AwaitedStep)>, DatabaseError> {
+        self.inner.awaited_steps(runs).await
+    }
+}
+
+#[async_trait]
+impl SystemStore for CrashStore {
+    async fn system(&self) -> Result<DatabaseView, DatabaseError> {
+        self.inner.system().await
     }
 }
 
@@ -131,8 +157,8 @@ impl Store for CrashStore {
         self.inner.wakes(ids).await
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        self.inner.approvals(run, limit).await
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        self.inner.approvals(list).await
     }
 
     async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {

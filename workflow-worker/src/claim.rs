@@ -82,6 +82,33 @@ async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> 
     }
 }
 
+/// The claims of a worker that works once: each is committed at once.
+pub(crate) struct ClaimLoop {
+    next: Next,
+}
+
+impl ClaimLoop {
+    /// Begins to listen for hints.
+    pub(crate) async fn begin(shared: &Shared) -> Self {
+        shared.executor().notifier().listen().await;
+        Self { next: Next::Claim }
+    }
+
+    /// Claims at once, and starts the drives of the claimed runs. Returns how many there are, or
+    /// `None` if more may be due: the claim found as many as it asked for, or its effect is
+    /// unknown.
+    pub(crate) async fn claim(&mut self, shared: &Arc<Shared>) -> Result<Option<usize>, ExecutorStopped> {
+        if let Next::Recover(error) = &self.next {
+            recover(shared, error).await;
+        }
+        let (permits, answer) = claim_now(shared, open_permits(shared).await).await;
+        let answer = answer?;
+        let claimed = answer.outcome.as_ref().map_or(0, |claimed| claimed.runs.len());
+        self.next = handle_answer(shared, permits, answer);
+        Ok(matches!(self.next, Next::Wait).then_some(claimed))
+    }
+}
+
 /// The action after a claim.
 enum Next {
     /// Claim again: the claim found as many runs as it asked for, or nothing is known yet.

@@ -28,6 +28,7 @@ mod declaration;
 mod drive;
 mod due;
 mod error;
+mod idle;
 mod lane_order;
 mod lease;
 mod limit;

@@ -88,6 +88,6 @@ pub(crate) async fn make_way(shared: Arc<Shared>) {
     loop {
         let suspect = shared.quarantine.closed().await;
         shared.claims.direct_others(suspect, Directive::Drain);
-        shared.quarantine.open().await;
+        shared.quarantine.open_after(suspect).await;
     }
 }

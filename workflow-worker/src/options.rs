@@ -56,7 +56,7 @@ pub struct WorkerOptions {
     pub cancel_grace: Duration,
     /// How often the worker of a run may die while it drives this run and no other one. After one
     /// more such death the run fails with an error of kind
-    /// [`CrashLoop`](workflow_sdk::ErrorKind::CrashLoop). A run that was in flight at four deaths
+    /// [`CrashLoop`](workflow_sdk::ErrorKind::CrashLoop). A run that was in flight at five deaths
     /// without an outcome in between is driven alone. Default: 1.
     pub max_crashes: u32,
     /// Whether running bodies are dropped when the lease of their run may have ended, because it

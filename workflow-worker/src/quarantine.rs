@@ -1,20 +1,23 @@
 //! Keeps a run that kills its worker from taking other runs with it.
 //!
 //! A death counts a crash for every run that the worker held, because nothing tells which of them
-//! was the cause. The next outcome or park of a run clears it. Until then, a run is driven among
-//! fewer runs after each death, so that fewer and fewer share the next one:
+//! was the cause. The next outcome or park of a run clears it. Until then, a run begins among fewer
+//! runs after each death, so that fewer and fewer share the next one:
 //!
-//! | crashes | the run is driven |
-//! |---------|-------------------|
+//! | crashes | the run begins |
+//! |---------|----------------|
 //! | 0 or 1  | like any other |
-//! | 2       | if at most 32 such runs began in the last second |
-//! | 3       | if at most 4 such runs began in the last 5 seconds |
-//! | 4 or more | alone in its process, for 10 seconds, and twice as long after each further crash |
+//! | 2       | in waves: 32 such runs, a second later 64, then 128 and so on |
+//! | 3       | in waves: 8 such runs, then 16, 32 and so on |
+//! | 4       | in waves: 2 such runs, then 4, 8 and so on |
+//! | 5 or more | alone in its process, for 10 seconds, and twice as long after each further crash |
+//!
+//! The waves double, so hundreds of runs begin within seconds if none of them kills the worker. A
+//! run of a later wave waits in the database until then, where no death counts for it.
 //!
 //! The run is blamed only for a death while it was driven alone: a lone crash. So no other run is
 //! ever blamed, whatever happens beside it.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,10 +28,15 @@ use workflow_engine::model::Claim;
 use workflow_engine::store::ClaimedRun;
 
 /// With this many crashes a run is driven alone.
-const LONE_CRASHES: i64 = 4;
+const LONE_CRASHES: i64 = 5;
 
-/// How many runs with so many crashes may begin within a time.
-const RATES: [(i64, usize, Duration); 2] = [(2, 32, Duration::from_secs(1)), (3, 4, Duration::from_secs(5))];
+/// How many runs with so many crashes begin in the first wave.
+const FIRST_WAVES: [(i64, usize); 3] = [(2, 32), (3, 8), (4, 2)];
+
+/// How much earlier and how much later than told a run may come back for its wave, because clocks
+/// differ and claims take time.
+const EARLY: Duration = Duration::from_millis(100);
+const LATE: Duration = Duration::from_millis(800);
 
 /// How long a run is driven alone at first.
 const LONE_TIME: Duration = Duration::from_secs(10);
@@ -42,7 +50,8 @@ const LONE_PATIENCE: Duration = Duration::from_secs(60);
 /// The shortest time between two warnings of runs that are held back.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a run that may not be driven now waits in the database.
+/// How long a run that may not be driven now waits in the database: once for each wave until its
+/// own.
 pub(crate) const QUARANTINE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Decides which runs this process may drive beside each other. All workers of a process share one,
@@ -53,14 +62,33 @@ pub(crate) struct Quarantine {
     changed: watch::Sender<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    /// The number of runs that the process drives.
-    driven: usize,
-    /// When runs of each of [`RATES`] began.
-    begun: [VecDeque<Instant>; RATES.len()],
+    /// The number of runs that the process drives or is giving back.
+    present: usize,
+    /// The waves of each of [`FIRST_WAVES`].
+    waves: [Waves; FIRST_WAVES.len()],
     /// The run that is driven alone, or waits for that.
     alone: Option<Claim>,
+}
+
+/// The waves in which runs with one number of crashes begin. Each has room for twice as many as the
+/// one before, until all runs that were put off have come back.
+#[derive(Debug)]
+struct Waves {
+    /// The room of the first wave.
+    first: usize,
+    /// When the first wave began.
+    begun_at: Option<Instant>,
+    /// The number of the last wave, counted from 0.
+    number: u32,
+    /// The room of the last wave, and how much of it is left.
+    room: usize,
+    left: usize,
+    /// How many runs were put off to later waves since the last one began.
+    put_off: usize,
+    /// When the last of the runs comes back that were ever put off.
+    awaited_until: Option<Instant>,
 }
 
 /// The answer to whether a run may be driven now.
@@ -69,8 +97,17 @@ pub(crate) enum Admission {
     Admitted(QuarantineSlot),
     /// The run must be driven alone, after the others have left.
     Alone(LoneTurn),
-    /// Not now.
-    Full,
+    /// Not now, but after this time. The slot is to be kept until the run is given back, because a
+    /// run that is driven alone waits for that.
+    Later(QuarantineSlot, Duration),
+}
+
+/// An [`Admission`] before it is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Begin,
+    Alone,
+    Later(Duration),
 }
 
 impl Quarantine {
@@ -90,24 +127,19 @@ impl Quarantine {
 
     /// Decides about a claimed run.
     pub(crate) fn admit(self: &Arc<Self>, run: &ClaimedRun) -> Admission {
-        let mut state = self.state();
-        if state.alone.is_some() {
-            return Admission::Full;
+        let decision = self.state().decide(run.claim, run.crashes, Instant::now());
+        match decision {
+            Decision::Begin => Admission::Admitted(self.slot(false)),
+            Decision::Later(delay) => Admission::Later(self.slot(false), delay),
+            Decision::Alone => {
+                self.changed.send_replace(());
+                Admission::Alone(LoneTurn { quarantine: Arc::clone(self), is_over: false })
+            }
         }
-        if run.crashes >= LONE_CRASHES {
-            state.alone = Some(run.claim);
-            drop(state);
-            self.changed.send_replace(());
-            return Admission::Alone(LoneTurn { quarantine: Arc::clone(self), is_over: false });
-        }
-        if !state.begin(run.crashes, Instant::now()) {
-            return Admission::Full;
-        }
-        Admission::Admitted(self.slot(&mut state, false))
     }
 
-    fn slot(self: &Arc<Self>, state: &mut State, is_alone: bool) -> QuarantineSlot {
-        state.driven += 1;
+    /// Returns the slot of a run that is counted as present.
+    fn slot(self: &Arc<Self>, is_alone: bool) -> QuarantineSlot {
         QuarantineSlot {
             quarantine: Arc::clone(self),
             is_alone: AtomicBool::new(is_alone),
@@ -125,10 +157,15 @@ impl Quarantine {
         self.wait_for(|state| state.alone.is_none().then_some(())).await;
     }
 
-    async fn wait_for<T>(&self, fact: impl Fn(&State) -> Option<T>) -> T {
+    /// Waits until this claim is not driven alone any more, and does not wait for that.
+    pub(crate) async fn open_after(&self, suspect: Claim) {
+        self.wait_for(|state| (state.alone != Some(suspect)).then_some(())).await;
+    }
+
+    async fn wait_for<T>(&self, fact: impl Fn(&mut State) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
-            let found = fact(&self.state());
+            let found = fact(&mut self.state());
             if let Some(found) = found {
                 return found;
             }
@@ -143,20 +180,91 @@ impl Quarantine {
     }
 }
 
-impl State {
-    /// Takes note that a run with so many crashes begins, unless too many have begun.
-    fn begin(&mut self, crashes: i64, now: Instant) -> bool {
-        let Some(place) = RATES.iter().position(|(of, ..)| *of == crashes) else { return true };
-        let ((_, most, time), begun) = (RATES[place], &mut self.begun[place]);
-        while begun.front().is_some_and(|first| now.duration_since(*first) >= time) {
-            begun.pop_front();
-        }
-        let admitted = begun.len() < most;
-        if admitted {
-            begun.push_back(now);
-        }
-        admitted
+impl Default for State {
+    fn default() -> Self {
+        Self { present: 0, waves: FIRST_WAVES.map(|(_, first)| Waves::new(first)), alone: None }
     }
+}
+
+impl State {
+    /// Decides about a run with so many crashes. It is present from now on, unless it must be
+    /// driven alone.
+    fn decide(&mut self, claim: Claim, crashes: i64, now: Instant) -> Decision {
+        let decision = if self.alone.is_some() {
+            Decision::Later(QUARANTINE_RETRY_DELAY)
+        } else if crashes >= LONE_CRASHES {
+            self.alone = Some(claim);
+            return Decision::Alone;
+        } else {
+            let place = FIRST_WAVES.iter().position(|(of, _)| *of == crashes);
+            let delay = place.and_then(|place| self.waves[place].join(now));
+            delay.map_or(Decision::Begin, Decision::Later)
+        };
+        self.present += 1;
+        decision
+    }
+
+    /// Takes note that the run that must be driven alone begins, if no other run is present.
+    fn begin_alone(&mut self) -> bool {
+        let is_alone = self.present == 0;
+        self.present += usize::from(is_alone);
+        is_alone
+    }
+
+    /// Takes note that a run is not present any more.
+    const fn leave(&mut self) {
+        self.present = self.present.saturating_sub(1);
+    }
+}
+
+impl Waves {
+    const fn new(first: usize) -> Self {
+        Self { first, begun_at: None, number: 0, room: 0, left: 0, put_off: 0, awaited_until: None }
+    }
+
+    /// Lets a run begin with the wave of this moment if that has room. Otherwise returns how long
+    /// the run waits for its own wave.
+    fn join(&mut self, now: Instant) -> Option<Duration> {
+        let is_awaited = self.awaited_until.is_some_and(|until| now < until + LATE);
+        let since = self.begun_at.and_then(|begun| now.checked_duration_since(begun));
+        match since.map(wave_at) {
+            Some(number) if number == self.number => {}
+            Some(number) if is_awaited => {
+                let doubled = 2_usize.saturating_pow(number.saturating_sub(self.number));
+                self.begin(number, self.room.saturating_mul(doubled));
+            }
+            _ => {
+                self.begun_at = Some(now);
+                self.begin(0, self.first);
+            }
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        let (mut delay, mut room, mut before) = (QUARANTINE_RETRY_DELAY, self.room.saturating_mul(2), self.put_off);
+        self.put_off += 1;
+        while before >= room {
+            before -= room;
+            room = room.saturating_mul(2);
+            delay += QUARANTINE_RETRY_DELAY;
+        }
+        self.awaited_until = self.awaited_until.max(Some(now + delay));
+        Some(delay)
+    }
+
+    const fn begin(&mut self, number: u32, room: usize) {
+        self.number = number;
+        self.room = room;
+        self.left = room;
+        self.put_off = 0;
+    }
+}
+
+/// Returns the number of the wave that runs join so long after the first one has begun.
+fn wave_at(since: Duration) -> u32 {
+    let number = (since + EARLY).as_millis() / QUARANTINE_RETRY_DELAY.as_millis();
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Returns how long a run with so many crashes is driven alone.
@@ -165,8 +273,7 @@ pub(crate) fn lone_time(crashes: i64) -> Duration {
     LONE_TIME * 2_u32.pow(doublings)
 }
 
-/// Limits the warnings of runs that a worker holds back: each of them is held back once per second,
-/// and after a mass death there are many.
+/// Limits the warnings of runs that a worker holds back, because after a mass death there are many.
 #[derive(Debug, Default)]
 pub(crate) struct HoldWarnings {
     last: Mutex<Option<Instant>>,
@@ -193,14 +300,13 @@ pub(crate) struct LoneTurn {
 }
 
 impl LoneTurn {
-    /// Waits until the process drives no other run. Returns `None` if that takes too long.
+    /// Waits until the process drives no other run and has given back the rest. Returns `None` if
+    /// that takes too long.
     pub(crate) async fn wait(mut self) -> Option<QuarantineSlot> {
-        let is_alone = self.quarantine.wait_for(|state| (state.driven == 0).then_some(()));
+        let is_alone = self.quarantine.wait_for(|state| state.begin_alone().then_some(()));
         tokio::time::timeout(LONE_PATIENCE, is_alone).await.ok()?;
         self.is_over = true;
-        let mut state = self.quarantine.state();
-        // Nothing was admitted meanwhile.
-        Some(self.quarantine.slot(&mut state, true))
+        Some(self.quarantine.slot(true))
     }
 }
 
@@ -212,7 +318,8 @@ impl Drop for LoneTurn {
     }
 }
 
-/// The right to drive a run. Dropping it ends the drive.
+/// A run's presence in the process, usually the right to drive it. Dropping it says that the run
+/// has left.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct QuarantineSlot {
@@ -242,7 +349,7 @@ impl Drop for QuarantineSlot {
     fn drop(&mut self) {
         let is_awaited = {
             let mut state = self.quarantine.state();
-            state.driven = state.driven.saturating_sub(1);
+            state.leave();
             state.alone.is_some()
         };
         self.end_isolation();
@@ -253,100 +360,6 @@ impl Drop for QuarantineSlot {
 }
 
 #[cfg(test)]
+#[path = "quarantine_tests.rs"]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use futures::FutureExt;
-    use workflow_engine::model::{Lane, Timestamp};
-
-    use super::*;
-
-    fn run(crashes: i64) -> ClaimedRun {
-        ClaimedRun {
-            gate: None,
-            claim: Claim { run_id: workflow_sdk::RunId::generate(), epoch: 1 },
-            lane: Lane { queue: "default".into(), workflow: "fragile".into(), version: "1".into() },
-            input: "null".into(),
-            wakes: 0,
-            crashes,
-            lone_crashes: 0,
-            attempt: 1,
-            generation: 0,
-            depth: 0,
-            trace: None,
-            parent_run_id: None,
-            deadline_at: None,
-            cancel_requested: false,
-            created_at: Timestamp::from_micros(0),
-            started_at: Timestamp::from_micros(0),
-            lease_until: Timestamp::from_micros(0),
-            error: None,
-            unreadable: None,
-        }
-    }
-
-    fn quarantine() -> Arc<Quarantine> {
-        Arc::new(Quarantine::new())
-    }
-
-    fn admitted(quarantine: &Arc<Quarantine>, crashes: i64) -> Option<QuarantineSlot> {
-        match quarantine.admit(&run(crashes)) {
-            Admission::Admitted(slot) => Some(slot),
-            Admission::Alone(_) | Admission::Full => None,
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn fewer_runs_begin_together_after_each_death() {
-        let quarantine = quarantine();
-        let admitted = |crashes| (0..100).filter_map(|_| admitted(&quarantine, crashes)).count();
-        assert_eq!((admitted(0), admitted(1), admitted(2), admitted(3)), (100, 100, 32, 4));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!((admitted(2), admitted(3)), (32, 0), "as many begin in the next second");
-        tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(admitted(3), 4);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_run_with_four_crashes_waits_until_it_is_alone_and_keeps_others_out() {
-        let quarantine = quarantine();
-        let other = admitted(&quarantine, 0).unwrap();
-        let suspect = run(4);
-        let Admission::Alone(turn) = quarantine.admit(&suspect) else { panic!("alone") };
-        assert_eq!(quarantine.closed().now_or_never(), Some(suspect.claim));
-        assert!(admitted(&quarantine, 0).is_none() && admitted(&quarantine, 4).is_none());
-        let mut turn = Box::pin(turn.wait());
-        assert!(futures::poll!(&mut turn).is_pending());
-        drop(other);
-        let slot = turn.await.unwrap();
-        assert!(admitted(&quarantine, 0).is_none());
-        assert!(slot.take_end() && !slot.take_end(), "one caller writes the end");
-        assert!(quarantine.open().now_or_never().is_none());
-        slot.end_isolation();
-        assert!(admitted(&quarantine, 0).is_some(), "its time alone is over");
-        drop(slot);
-        assert_eq!(quarantine.state().driven, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_run_that_is_never_alone_lets_others_begin_again() {
-        let quarantine = quarantine();
-        let _other = admitted(&quarantine, 0).unwrap();
-        let Admission::Alone(turn) = quarantine.admit(&run(4)) else { panic!("alone") };
-        assert!(turn.wait().await.is_none());
-        assert!(admitted(&quarantine, 0).is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn runs_that_are_held_back_are_warned_of_once_per_minute() {
-        let warnings = HoldWarnings::default();
-        assert!(warnings.take_due() && !warnings.take_due());
-        tokio::time::advance(WARNING_INTERVAL).await;
-        assert!(warnings.take_due() && !warnings.take_due());
-    }
-
-    #[test]
-    fn the_time_alone_grows_with_the_crashes() {
-        let seconds = [4, 5, 6, 7, 8, 9].map(|crashes| lone_time(crashes).as_secs());
-        assert_eq!(seconds, [10, 20, 40, 80, 160, 160]);
-    }
-}
+mod tests;

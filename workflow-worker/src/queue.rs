@@ -1,5 +1,37 @@
 use workflow_sdk::{GateLimits, QueueLimits, Rate};
 
+use crate::Worker;
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// Serves these queues alone, whatever [`Worker::queues`], [`Worker::queue`] and the workflows
+    /// name, as a program does whose command line names them. The worker still writes the limits
+    /// that [`Worker::queue`] declares. Default: not called. Range: one or more queues.
+    ///
+    /// # Errors
+    /// [`Worker::run`] returns [`WorkerError::NoQueues`](crate::WorkerError::NoQueues) without a
+    /// queue, and [`WorkerError::Name`](crate::WorkerError::Name) for a bad name.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_worker::{Queue, Worker};
+    ///
+    /// # fn worker(client: Client) -> Worker<()> {
+    /// // Declares the limits of `mail`, and serves `reports`.
+    /// Worker::new(client, ()).queue(Queue::new("mail").concurrency(10)).only_queues(["reports"])
+    /// # }
+    /// ```
+    pub fn only_queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        let mut only: Vec<String> = Vec::new();
+        for queue in queues.into_iter().map(Into::into) {
+            if !only.contains(&queue) {
+                only.push(queue);
+            }
+        }
+        self.only_queues = Some(only);
+        self
+    }
+}
+
 /// A queue that a worker serves, with the limits that it declares: see
 /// [`Worker::queue`](crate::Worker::queue).
 ///

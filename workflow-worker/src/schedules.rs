@@ -70,6 +70,15 @@ pub(crate) async fn fire_schedules(shared: Arc<Shared>, inputs: ComputedInputs) 
     }
 }
 
+/// Returns whether schedules are due that this worker can fire.
+///
+/// # Errors
+/// [`DatabaseError`] if the database fails or does not answer.
+pub(crate) async fn schedules_are_due(shared: &Shared, computed: &[String]) -> Result<bool, DatabaseError> {
+    let due = shared.client.store().due_schedules(computed, LIMIT).await?.due;
+    Ok(due.into_iter().any(|row| understood(shared, row).is_some()))
+}
+
 /// The next look.
 enum Look {
     /// Look again: schedules were fired, and more may be due.

@@ -13,6 +13,7 @@ use crate::WorkerOptions;
 use crate::circuits::Circuits;
 use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
+use crate::idle::GivenBack;
 use crate::lane_order::LaneOrder;
 use crate::pulse::{AwakeClock, Pulse};
 use crate::quarantine::{Admission, HoldWarnings, Quarantine};
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) warned: Warned,
     /// Limits the warnings of runs that the quarantine holds back.
     pub(crate) held_back: HoldWarnings,
+    /// When the runs are due again that this worker gave back to try them again.
+    pub(crate) given_back: GivenBack,
 }
 
 impl Shared {
@@ -84,6 +87,7 @@ impl Shared {
             body_hooks,
             warned: Warned::default(),
             held_back: HoldWarnings::default(),
+            given_back: GivenBack::default(),
             client,
             options,
             registry,

@@ -14,6 +14,7 @@ use crate::bulk::execute_bulks;
 use crate::claim::claim_runs;
 use crate::claim_state::Directive;
 use crate::declaration::{ComputedInputs, Schedules};
+use crate::idle::claim_until_idle;
 use crate::lease::{LeaseThread, beat};
 use crate::limit::Limit;
 use crate::notifications::{forward_cancels, forward_pauses, forward_wakes, make_way};
@@ -40,6 +41,8 @@ pub struct Worker<S> {
     options: WorkerOptions,
     /// Whether [`Worker::queues`] was called.
     names_queues: bool,
+    /// The queues of [`Worker::only_queues`].
+    pub(crate) only_queues: Option<Vec<String>>,
     /// The queues of [`Worker::queue`].
     declared: Vec<Queue>,
     /// The limits for steps of [`Worker::limit`].
@@ -70,6 +73,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
             schedules: Schedules::default(),
             options: WorkerOptions::default(),
             names_queues: false,
+            only_queues: None,
             declared: Vec::new(),
             limits: Vec::new(),
             retention: DeclaredRetention::default(),
@@ -296,6 +300,11 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// # Cancel safety
     /// If the future is dropped, the worker gives every run back at once, without the grace time.
     pub async fn run(self) -> Result<(), WorkerError> {
+        self.run_until_signals(false).await
+    }
+
+    /// Works until a signal comes, or, with `once`, until nothing is due.
+    pub(crate) async fn run_until_signals(self, once: bool) -> Result<(), WorkerError> {
         let signals = Signals::listen()?;
         let (stop_sender, stop) = oneshot::channel();
         let (at_once_sender, at_once) = oneshot::channel();
@@ -306,7 +315,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
             signals.next().await;
             let _ = at_once_sender.send(());
         });
-        self.run_until_then(ready(stop), ready(at_once)).await
+        self.run_until_then(ready(stop), ready(at_once), once).await
     }
 
     /// Works until `stop` is ready, and ends like [`Worker::run`] after a signal.
@@ -317,12 +326,16 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// # Cancel safety
     /// See [`Worker::run`].
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), WorkerError> {
-        self.run_until_then(stop, std::future::pending()).await
+        self.run_until_then(stop, std::future::pending(), false).await
     }
 
     /// Adds the declared queues to those that the worker serves, and returns them. A worker that
     /// names no queue also serves those of its workflows.
     fn serve_declared(&mut self) -> Vec<Queue> {
+        if let Some(only) = self.only_queues.take() {
+            self.options.queues = only;
+            return std::mem::take(&mut self.declared);
+        }
         let queues = &mut self.options.queues;
         let mut more: Vec<String> = self.declared.iter().map(|queue| queue.name.clone()).collect();
         if !self.names_queues && !more.is_empty() {
@@ -342,6 +355,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         mut self,
         stop: impl Future<Output = ()> + Send,
         stop_at_once: impl Future<Output = ()> + Send,
+        once: bool,
     ) -> Result<(), WorkerError> {
         let (declared, limits) = (self.serve_declared(), std::mem::take(&mut self.limits));
         declared.iter().try_for_each(|queue| queue.limits.check())?;
@@ -361,7 +375,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         if !shared.client.store().in_process() {
             pulse.spawn(beat(Arc::clone(&shared)));
         }
-        let result = work(&shared, inputs, &mut lease, stop).await;
+        let result = work(&shared, inputs, &mut lease, stop, once).await;
         if result.is_err() {
             // The running bodies could write nothing more, so they are not waited for.
             shared.claims.direct_all(Directive::Abandon);
@@ -382,13 +396,23 @@ async fn ready(receiver: oneshot::Receiver<()>) {
     }
 }
 
-/// Claims and drives until `stop`, or until a part has ended that the worker needs.
+/// Claims and drives until `stop`, or, with `once`, until nothing is due, or until a part has ended
+/// that the worker needs.
 async fn work(
     shared: &Arc<Shared>,
     inputs: ComputedInputs,
     lease: &mut LeaseThread,
     stop: impl Future<Output = ()> + Send,
+    once: bool,
 ) -> Result<(), WorkerError> {
+    let computed = inputs.names();
+    let claiming = async {
+        if once {
+            claim_until_idle(Arc::clone(shared), computed).await
+        } else {
+            Err(claim_runs(Arc::clone(shared)).await)
+        }
+    };
     let mut helpers = JoinSet::new();
     helpers.spawn(expire_runs(Arc::clone(shared)));
     helpers.spawn(fire_schedules(Arc::clone(shared), inputs));
@@ -405,7 +429,7 @@ async fn work(
     tokio::select! {
         biased;
         () = stop => Ok(()),
-        error = claim_runs(Arc::clone(shared)) => Err(error),
+        ended = claiming => ended,
         error = lease.died() => Err(error),
         () = shared.executor().stopped() => Err(ExecutorStopped.into()),
     }

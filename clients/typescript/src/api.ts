@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the approvals that runs wait for */
+        /** Lists the approvals and decisions that runs wait for */
         get: operations["listApprovals"];
         put?: never;
         post?: never;
@@ -739,6 +739,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/schedules/{schedule}/backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the occurrences that a backfill would start */
+        get: operations["previewBackfill"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/schedules/{schedule}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the next occurrences of a schedule */
+        get: operations["listOccurrences"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/stats": {
         parameters: {
             query?: never;
@@ -784,6 +818,23 @@ export interface paths {
         put?: never;
         /** Decides an approval or a decision */
         post: operations["readyStep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads the facts that the database has about itself */
+        get: operations["readSystem"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -949,7 +1000,16 @@ export interface components {
             action: "clear_limit";
             /** @description The limit. */
             limit: string;
-        } | {
+        } | (components["schemas"]["CreateSchedule"] & {
+            /** @enum {string} */
+            action: "create_schedule";
+        }) | (components["schemas"]["UpdateSchedule"] & {
+            /** @enum {string} */
+            action: "update_schedule";
+        }) | (components["schemas"]["BackfillSchedule"] & {
+            /** @enum {string} */
+            action: "backfill_schedule";
+        }) | {
             /** @enum {string} */
             action: "pause_schedule";
             /** @description The schedule. */
@@ -994,12 +1054,18 @@ export interface components {
             /** @description The operation. */
             bulk: components["schemas"]["BulkId"];
         };
-        /** @description The approvals that wait for the longest time. */
+        /**
+         * @description The kind of an answer that a run waits for.
+         * @enum {string}
+         */
+        ApprovalKind: "approval" | "decision";
+        /** @description The approvals and decisions that wait for the longest time. */
         ApprovalPage: {
-            /** @description `true` if no further approval waits. */
+            /** @description `true` if no further one waits. */
             complete: boolean;
-            /** @description The approvals, the longest waiting first. */
+            /** @description The approvals and decisions, the longest waiting first. */
             items: components["schemas"]["PendingApproval"][];
+            next?: components["schemas"]["Cursor"] | null;
         };
         /**
          * @description The status of an attempt of a step.
@@ -1051,6 +1117,45 @@ export interface components {
             /** @description When the step began, or when its last attempt failed. */
             since: components["schemas"]["Timestamp"];
             until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description A step that a parked run waits for, as a list shows it. */
+        AwaitedStep: {
+            /**
+             * Format: int64
+             * @description The number of the attempt that comes next. 1 for a wait.
+             */
+            attempt: number;
+            /** @description The key of the step. */
+            key: string;
+            /** @description The kind of the step. */
+            kind: components["schemas"]["StepKind"];
+            /**
+             * Format: int64
+             * @description The largest number of attempts. `None` for a wait.
+             */
+            of?: number | null;
+        };
+        /** @description Starts the runs of past occurrences: see backfill.  Occurrences that have a run are left out, so an order that was interrupted is repeated. Those of the future are left to the schedule.  backfill: crate::ScheduleHandle::backfill */
+        BackfillSchedule: {
+            /** @description The time after which the occurrences are. */
+            after: components["schemas"]["Timestamp"];
+            /** @description The input of these runs. Default: that of the schedule. */
+            input?: components["schemas"]["Payload"];
+            /** @description The most occurrences; more are refused as a whole. Default: DEFAULT_MAX. Range: 1 to MAX. */
+            max?: number | null;
+            /** @description The schedule. */
+            schedule: string;
+            /** @description The last time that an occurrence may have. */
+            until: components["schemas"]["Timestamp"];
+        };
+        /** @description The occurrences whose runs a backfill would start, whether they have a run or not. */
+        BackfillView: {
+            /** @description The number of occurrences. */
+            count: number;
+            /** @description The first ones, at most five. */
+            first: components["schemas"]["OccurrenceView"][];
+            /** @description The last ones, at most five. */
+            last: components["schemas"]["OccurrenceView"][];
         };
         /** @description A part of a row. */
         Bar: {
@@ -1287,6 +1392,11 @@ export interface components {
             untold: number;
             valid: boolean;
         };
+        /**
+         * @description A setting of a schedule that can be taken away.
+         * @enum {string}
+         */
+        ClearedSetting: "from" | "until" | "limit" | "gate" | "priority" | "deadline";
         /** @description A number of rows, counted up to a bound. */
         Count: {
             /** @description `true` if there may be more: the count ended at its bound. */
@@ -1315,8 +1425,52 @@ export interface components {
             /** @description Parked runs with an error, which wait for code or an operator. */
             stuck: components["schemas"]["Count"];
         };
+        /** @description Creates a schedule: see create_schedule.  The name identifies a repetition: a second order with the same settings and the same input changes nothing, another one is refused. */
+        CreateSchedule: {
+            /** @description The input of each run. */
+            input: components["schemas"]["Payload"];
+            /** @description The name of the schedule. Range: 1 to 200 bytes without control characters. */
+            schedule: string;
+            /** @description Its times, and everything else. A cron expression or an interval is needed. */
+            settings: components["schemas"]["ScheduleSettings"];
+            /** @description The name of the workflow that it starts. */
+            workflow: string;
+        };
         /** @description The place between two items of a list. Its text means something only to the query, or the other list, of its page. */
         Cursor: string;
+        /** @description The facts that a database has about itself, at one moment. */
+        DatabaseView: {
+            /**
+             * Format: int64
+             * @description The size in bytes: of the engine's tables with their indexes on PostgreSQL, of the whole database without its WAL on SQLite. `None` if it is not known.
+             */
+            bytes?: number | null;
+            /**
+             * Format: int64
+             * @description By how many milliseconds the database's clock is ahead of this program's, at least; below 0 if it is behind. The time that the question took is not counted. `None` if the program's own clock decides, as on SQLite.
+             */
+            clock_ahead_millis?: number | null;
+            /** @description `SQLite`, `PostgreSQL`, or `memory` for the store of tests. */
+            kind: string;
+            /**
+             * Format: int64
+             * @description The newest migration that this program knows.
+             */
+            known_level: number;
+            postgres?: components["schemas"]["PostgresView"] | null;
+            /** @description The parts that the database refused to read to this program's role. */
+            refused?: string[];
+            /**
+             * Format: int64
+             * @description The newest migration that was applied to the tables.
+             */
+            schema_level: number;
+            /** @description Gates at which claims do not look for at least a minute, although a run behind them has been due for a minute: none, unless the engine has a bug. At most 20, of the 2,000 oldest turns. */
+            sleeping_gates?: components["schemas"]["SleepingGate"][];
+            sqlite?: components["schemas"]["SqliteView"] | null;
+            /** @description The version of the server or, on SQLite, of the library in this program. */
+            version: string;
+        };
         Decision: {
             approve: boolean;
             note?: string;
@@ -1491,6 +1645,7 @@ export interface components {
             /** @enum {string} */
             state: "suspected";
         } | {
+            ahead?: components["schemas"]["Count"] | null;
             /** @description Since when the run is due. */
             since: components["schemas"]["Timestamp"];
             /** @enum {string} */
@@ -1507,10 +1662,14 @@ export interface components {
             /** @enum {string} */
             state: "queue_paused";
         } | {
+            ahead?: components["schemas"]["Count"] | null;
+            /** @description At most three of these runs, those with the smallest ids. */
+            held_by?: components["schemas"]["RunId"][];
             /** @description The largest number of runs. */
             limit: number;
             /** @description The name of the queue. */
             queue: string;
+            running?: components["schemas"]["Count"] | null;
             /** @description Since when the run is due. */
             since: components["schemas"]["Timestamp"];
             /** @enum {string} */
@@ -1527,12 +1686,16 @@ export interface components {
             /** @enum {string} */
             state: "queue_rate";
         } | {
+            ahead?: components["schemas"]["Count"] | null;
             /** @description The name of the gate. */
             gate: string;
+            /** @description At most three of these runs, those with the smallest ids. */
+            held_by?: components["schemas"]["RunId"][];
             /** @description The largest number of runs. */
             limit: number;
             /** @description The name of the queue. */
             queue: string;
+            running?: components["schemas"]["Count"] | null;
             /** @description Since when the run is due. */
             since: components["schemas"]["Timestamp"];
             /** @enum {string} */
@@ -1796,6 +1959,13 @@ export interface components {
          * @enum {string}
          */
         MarkKind: "crashed" | "resumed" | "interrupted";
+        /** @description A table of the engine, and the rights on it that a role lacks. */
+        MissingRights: {
+            /** @description The rights, as `GRANT` names them: `DELETE, INSERT`. */
+            rights: string;
+            /** @description The table or sequence, without its schema. */
+            table: string;
+        };
         NewEvent: {
             data?: unknown;
             key: string;
@@ -1865,6 +2035,8 @@ export interface components {
             priority?: components["schemas"]["Priority"] | null;
             /** @description The queue. Default: DEFAULT_QUEUE. */
             queue?: string | null;
+            /** @description The single key: while a run of the workflow has it and has not ended, the start leads to that run. See single. Default: none. */
+            single?: string | null;
             /** @description The tags. Default: none. */
             tags?: {
                 [key: string]: string;
@@ -1880,11 +2052,33 @@ export interface components {
             payload: unknown;
             reason?: string;
         };
+        /** @description An occurrence of a schedule. */
+        OccurrenceView: {
+            /** @description The time, without the jitter. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The time in the zone of the schedule: `2026-11-24T08:00:00+01:00[Europe/Berlin]`. */
+            local: string;
+        };
         /**
          * @description The fate of a child whose parent ends or is canceled before the child has ended.
          * @enum {string}
          */
         OnParentEnd: "cancel" | "abandon";
+        /** @description An open transaction of a session of the server. */
+        OpenTransactionView: {
+            /**
+             * Format: int64
+             * @description For how many milliseconds the transaction has been open.
+             */
+            age_millis: number;
+            /** @description The name that the session gives its application; may be empty. */
+            application: string;
+            /**
+             * Format: int32
+             * @description The number of the server's process.
+             */
+            pid: number;
+        };
         /** @description An action, on whose behalf and why: see perform. */
         Order: components["schemas"]["Action"] & {
             /** @description The person or program that gives the order. It goes into the audit row. Default: not known. */
@@ -1975,6 +2169,13 @@ export interface components {
              */
             runs: number;
         } | {
+            /** @description The number of occurrences that had a run already. */
+            existing: number;
+            /** @enum {string} */
+            outcome: "backfilled";
+            /** @description The number of runs that were started. With 0, nothing was changed. */
+            started: number;
+        } | {
             /** @description The operation. */
             bulk: components["schemas"]["BulkId"];
             /** @enum {string} */
@@ -2028,10 +2229,12 @@ export interface components {
         Payload: unknown;
         /** @description The JSON text of a payload, as it is stored. It is serialized as the JSON that it is, and numbers keep all their digits. Only `serde_json` can read and write it. Its `Debug` output shows the size alone, because it is logged. */
         PayloadText: unknown;
-        /** @description An approval that a run waits for. */
+        /** @description An approval or a decision that a run waits for. */
         PendingApproval: {
-            /** @description The key that approve takes: the name of the approval, with `:1`, `:2`, ... for repeats in the run. */
+            /** @description The key that approve takes: the name of the approval, with `:1`, `:2`, ... for repeats in the run. Of a decision: the name of its step behind the names of the loops and branches around it, with such a number. */
             key: string;
+            /** @description Whether the run waits for an approval or for a decision. */
+            kind?: components["schemas"]["ApprovalKind"];
             /** @description The run's queue, workflow and version. */
             lane: components["schemas"]["Lane"];
             /** @description The run that waits. */
@@ -2041,6 +2244,25 @@ export interface components {
             /** @description The person or group that is asked. */
             to?: string | null;
             until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description The facts that only PostgreSQL has. */
+        PostgresView: {
+            /** @description The setting `fsync`. `false`: a crash of the server's machine can lose or damage data. */
+            fsync: boolean;
+            /** @description The setting `full_page_writes`. `false`: a crash of the server's machine can damage data. */
+            full_page_writes: boolean;
+            /**
+             * Format: int64
+             * @description The sessions of the database whose transactions the role does not see.
+             */
+            hidden_sessions: number;
+            /** @description The rights that a worker needs and that the role lacks. */
+            missing_rights?: components["schemas"]["MissingRights"][];
+            oldest_transaction?: components["schemas"]["OpenTransactionView"] | null;
+            /** @description The role of this program's connections. */
+            role: string;
+            /** @description The rows of the engine's tables, as the server estimates them. */
+            tables?: components["schemas"]["TableView"][];
         };
         /**
          * @description How soon a run is claimed among the due runs of its workflow and version in its queue.  The priority counts until a worker first claims the run. From then on the run goes before runs that have not begun, so that a run that wakes is not stuck behind a backlog. Priorities age: the head start of one over another is a time, so a run of a low priority that has waited for that much longer goes first. A priority never stops a run that is under way.
@@ -2214,6 +2436,8 @@ export interface components {
             attempt: number;
             /** @description The time at which the run can next be claimed: its start time, its wake time, its retry time, or the end of its lease. */
             available_at: components["schemas"]["Timestamp"];
+            /** @description Steps that a parked run waits for, at most three. Only pages of runs have them, and not for every run with a long history. */
+            awaits?: components["schemas"]["AwaitedStep"][];
             cancel_requested_at?: components["schemas"]["Timestamp"] | null;
             completed_at?: components["schemas"]["Timestamp"] | null;
             /**
@@ -2273,6 +2497,96 @@ export interface components {
             reason: string;
             /** @description When the schedule was paused. */
             since: components["schemas"]["Timestamp"];
+        };
+        /** @description The settings of a schedule. A field that is left out has its default where a schedule is created, and stays as it is where one is changed. Each is explained at Schedule. */
+        ScheduleSettings: {
+            /** @default null */
+            catch_up: components["schemas"]["CatchUp"] | null;
+            /**
+             * @description The settings that get their default again.
+             * @default []
+             */
+            clear: components["schemas"]["ClearedSetting"][];
+            /**
+             * @description Cron expressions of five fields, or of six with the seconds first. They replace an interval.
+             * @default null
+             */
+            cron: string[] | null;
+            /**
+             * Format: int64
+             * @description In how many milliseconds a run fails if it has not ended. Default: never.
+             * @default null
+             */
+            deadline_ms: number | null;
+            /**
+             * Format: int64
+             * @description The interval in milliseconds, whole seconds. It replaces cron expressions.
+             * @default null
+             */
+            every_ms: number | null;
+            /**
+             * @description Cron expressions of times that are left out. Default: none.
+             * @default null
+             */
+            except: string[] | null;
+            /** @default null */
+            from: components["schemas"]["Timestamp"] | null;
+            /**
+             * @description The gate of the runs. Default: none.
+             * @default null
+             */
+            gate: string | null;
+            /**
+             * Format: int64
+             * @description By how many milliseconds an occurrence may be delayed. Default: 0.
+             * @default null
+             */
+            jitter_ms: number | null;
+            /**
+             * Format: int64
+             * @description After how many runs the schedule ends. Default: never.
+             * @default null
+             */
+            limit: number | null;
+            /**
+             * Format: int64
+             * @description How many milliseconds later than its multiples the interval has its times. Default: 0.
+             * @default null
+             */
+            offset_ms: number | null;
+            /** @default null */
+            overlap: components["schemas"]["Overlap"] | null;
+            /**
+             * @description `true` if a run that fails pauses the schedule. Default: `false`.
+             * @default null
+             */
+            pause_on_failure: boolean | null;
+            /** @default null */
+            priority: components["schemas"]["Priority"] | null;
+            /**
+             * @description The queue of the runs. Default: DEFAULT_QUEUE.
+             * @default null
+             */
+            queue: string | null;
+            /**
+             * @description All tags of the runs. Default: none.
+             * @default null
+             */
+            tags: {
+                [key: string]: string;
+            } | null;
+            /** @default null */
+            until: components["schemas"]["Timestamp"] | null;
+            /**
+             * @description The version of the workflow. Default: DEFAULT_VERSION.
+             * @default null
+             */
+            version: string | null;
+            /**
+             * @description The time zone of the expressions, as the IANA names it. Default: `UTC`.
+             * @default null
+             */
+            zone: string | null;
         };
         /** @description The state of a schedule: its next occurrence, its runs, its pause and its counters. */
         ScheduleState: {
@@ -2357,11 +2671,37 @@ export interface components {
             /** @description The workflow of the run. */
             workflow: string;
         };
+        /** @description A gate at which no claim looks, although a run behind it is due. */
+        SleepingGate: {
+            /** @description Since when a run behind it is due. */
+            due_since: components["schemas"]["Timestamp"];
+            /** @description The name of the gate. */
+            gate: string;
+            /** @description The queue. */
+            queue: string;
+        };
         /**
          * @description The state of a run during a span.
          * @enum {string}
          */
         SpanState: "queued" | "ran" | "parked" | "failed" | "lost";
+        /** @description The facts that only SQLite has. */
+        SqliteView: {
+            /**
+             * Format: int64
+             * @description The bytes that are free for this program on the file system of the database. `None` if that is not known.
+             */
+            free_bytes?: number | null;
+            /** @description The journal mode of the file: `wal`, or `memory` for a database in memory. */
+            journal_mode: string;
+            /** @description The setting `synchronous` of the connection of this program that writes: `off`, `normal`, `full` or `extra`. `None`: a transaction keeps the connection at this moment. */
+            synchronous?: string | null;
+            /**
+             * Format: int64
+             * @description The size of the WAL in bytes. `None`: there is no file.
+             */
+            wal_bytes?: number | null;
+        };
         /** @description Orders a bulk operation: one action on every run that a query finds. A worker executes it in the background. */
         StartBulk: {
             /** @description The action on each of them. */
@@ -2392,6 +2732,8 @@ export interface components {
             priority?: components["schemas"]["Priority"] | null;
             /** @description The queue. Default: DEFAULT_QUEUE. */
             queue?: string | null;
+            /** @description The single key: while a run of the workflow has it and has not ended, the start leads to that run. See single. Default: none. */
+            single?: string | null;
             /** @description The tags. Default: none. */
             tags?: {
                 [key: string]: string;
@@ -2566,6 +2908,33 @@ export interface components {
             /** @description Why the payload cannot be read. */
             unreadable?: string | null;
         };
+        /** @description The database and the program that has looked at it. See system. */
+        SystemView: {
+            /** @description The facts that the database has about itself. */
+            database: components["schemas"]["DatabaseView"];
+            /** @description The release of the program that has asked the database. Over HTTP, that is the server. */
+            release: string;
+        };
+        /** @description The rows of a table, as the server estimates them. */
+        TableView: {
+            /**
+             * Format: int64
+             * @description The size in bytes with the indexes.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description The versions of rows that no later transaction sees, and that no vacuum has removed.
+             */
+            dead_rows: number;
+            /**
+             * Format: int64
+             * @description The rows that are in use.
+             */
+            live_rows: number;
+            /** @description The table, without its schema. */
+            name: string;
+        };
         /** @description The history of a run as data for a drawing: one row per step, with bars for its attempts and waits, and the spans of the run above them.  The database keeps no record of claims and parks, so spans and marks are concluded from the times of the steps. A crash, a park or a claim between which no step began or ended does not show. A worker that gave the run back when it stopped looks like one that died. A body that a crash cut off and that has ended since is one bar, from its first beginning to its end, and repeated if that can be seen. The rows have no lines of code. */
         Timeline: {
             /** @description `true` if no further step follows. */
@@ -2646,6 +3015,15 @@ export interface components {
             /** @description The reason. */
             reason: string;
         };
+        /** @description Changes a schedule. What the order leaves out stays as it is, also if another order changes it meanwhile. New times count from now.  Of a schedule that code declares, all but the input and the version can be changed. The change holds until RevertSchedule, also when a worker declares the schedule again. */
+        UpdateSchedule: {
+            /** @description The input of each run from now on. Default: it stays. */
+            input?: components["schemas"]["Payload"];
+            /** @description The schedule. */
+            schedule: string;
+            /** @description The settings that are changed. */
+            settings?: components["schemas"]["ScheduleSettings"];
+        };
         /** @description One version of a workflow in one queue. */
         VersionView: {
             /** @description `true` if a run of it may be claimed now. A run that a worker holds counts once its lease has ended. */
@@ -2705,6 +3083,7 @@ export interface operations {
         parameters: {
             query?: {
                 run?: string;
+                cursor?: string;
                 limit?: number;
             };
             header?: never;
@@ -4390,6 +4769,74 @@ export interface operations {
             };
         };
     };
+    previewBackfill: {
+        parameters: {
+            query: {
+                after: number;
+                until: number;
+                max?: number;
+            };
+            header?: never;
+            path: {
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackfillView"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listOccurrences: {
+        parameters: {
+            query?: {
+                count?: number;
+            };
+            header?: never;
+            path: {
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The occurrences, the first one first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OccurrenceView"][];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     readStats: {
         parameters: {
             query?: {
@@ -4490,6 +4937,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readSystem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemView"];
                 };
             };
             /** @description A refusal or a failure */

@@ -366,6 +366,39 @@ pub async fn a_changed_limit_of_gates_holds_at_once(fixture: Fixture) {
     assert_eq!(fixture.claim(&request(25)).await.runs.len(), 6, "no limit");
 }
 
+/// Some runs are under way when the first limit comes.
+pub async fn the_first_limit_of_gates_counts_every_run_of_their_backlogs(fixture: Fixture) {
+    const WAITING: usize = 500;
+    const FIRST: u32 = 25;
+    for gate in ["a", "b"] {
+        started(&fixture, gate, WAITING).await;
+    }
+    let mut held = claims(&fixture.claim(&request(20)).await);
+    assert_eq!(held.len(), 20);
+    change(&fixture, QueueChange::Override(Some(limits(FIRST)))).await;
+    let mut ended = 0;
+    while ended < 2 * WAITING {
+        loop {
+            let claimed = claims(&fixture.claim(&request(100)).await);
+            if claimed.is_empty() {
+                break;
+            }
+            held.extend(claimed);
+        }
+        let mut running = 0;
+        for gate in ["a", "b"] {
+            let of_gate = fixture.store.gate_use("mail", gate).await.expect("a read").running;
+            assert!(of_gate <= FIRST, "{of_gate} runs behind gate {gate}");
+            running += of_gate;
+        }
+        assert_eq!(running as usize, held.len(), "{ended} have ended");
+        assert!(!held.is_empty(), "{ended} have ended, and no other run begins");
+        let ends: Vec<Write> = held.drain(..).map(|claim| succeed(claim, "1")).collect();
+        fixture.commit(&ends).await.iter().for_each(outcome::applied);
+        ended += ends.len();
+    }
+}
+
 /// Ends what was claimed, so that only the rate limits.
 async fn claim_and_end(fixture: &Fixture, request: &ClaimRequest) -> Claimed {
     let claimed = fixture.claim(request).await;
@@ -417,6 +450,31 @@ pub async fn a_rate_counts_only_first_claims(fixture: Fixture) {
         fixture.advance(LEASE);
         assert_eq!(claim_and_end(&fixture, &of_rate()).await.runs.len(), 1, "a minute has passed");
     }
+}
+
+/// An operator is told of a gate that sleeps although a run behind it is due: that is a bug, so a
+/// gate that waits for a reason must not count.
+pub async fn a_gate_that_waits_for_a_reason_does_not_count_as_asleep(fixture: Fixture) {
+    const LONG: Duration = Duration::from_secs(300);
+    let is_sound = async |state: &str| {
+        fixture.advance(LONG);
+        let asleep = fixture.store.system().await.unwrap().sleeping_gates;
+        assert!(asleep.is_empty(), "{state}: {asleep:?}");
+    };
+    let of_queue = || ClaimRequest { limited: vec!["mail".into()], ..request(25) };
+    started(&fixture, "a", 3).await;
+    started(&fixture, "b", 1).await;
+    is_sound("no claim has looked yet").await;
+    limited(&fixture, 1).await;
+    assert_eq!(fixture.claim(&of_queue()).await.runs.len(), 2);
+    is_sound("gate a is full, and gate b is drained").await;
+    let rate = QueueLimits::none().rate(Rate::per(Duration::from_secs(3600), 1));
+    change(&fixture, QueueChange::Override(Some(rate))).await;
+    fixture.claim(&of_queue()).await;
+    fixture.claim(&of_queue()).await;
+    is_sound("the rate of the queue is used up").await;
+    change(&fixture, QueueChange::Pause { reason: "a test".into() }).await;
+    is_sound("the queue is paused").await;
 }
 
 pub async fn each_gate_has_a_rate_of_its_own(fixture: Fixture) {

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions, RunSummary, StartTime,
-    TagCondition, TimeSpan,
+    DurationSpan, MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions, RunSummary,
+    StartTime, TagCondition, TimeSpan,
 };
 use workflow_engine::store::{Direction, ListedRuns, RunEnd, RunList, SCAN_BUDGET, ScanSource, Write, list_runs};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
@@ -161,6 +161,16 @@ fn every_condition(fixture: &Fixture, runs: &[Run]) -> Vec<RunConditions> {
     }
     for ended in [bounds(Some(ended), None), bounds(None, Some(ended))] {
         every.push(RunConditions { ended, ..all() });
+    }
+    let span = |from, below| DurationSpan { from, below };
+    let durations = [span(Some(SECOND), None), span(None, Some(SECOND)), span(Some(SECOND), Some(2 * SECOND))];
+    for duration in durations {
+        every.push(RunConditions { duration, ..all() });
+    }
+    for unserved_lanes in [Vec::new(), vec![runs[0].lane.clone()], runs.iter().map(|run| run.lane.clone()).collect()] {
+        for unserved in [Some(true), Some(false)] {
+            every.push(RunConditions { unserved, unserved_at: now, unserved_lanes: unserved_lanes.clone(), ..all() });
+        }
     }
     every.push(RunConditions { due_at: Some(now), ..all() });
     every.push(RunConditions { not_due_at: Some(now), ..all() });

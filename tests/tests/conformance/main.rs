@@ -49,6 +49,7 @@ mod single;
 mod start;
 mod statistics;
 mod transaction;
+mod wait;
 mod workers;
 
 workflow_tests::cases! {
@@ -138,6 +139,7 @@ workflow_tests::cases! {
         a_run_of_a_full_queue_is_taken_over_when_its_lease_has_ended,
         a_paused_queue_gives_no_runs,
         a_lower_limit_lets_nothing_begin_until_enough_has_ended,
+        the_first_limit_of_a_queue_counts_every_run_of_its_backlog,
         a_limit_counts_over_the_lanes_of_its_queue_and_no_other_one,
         a_limited_queue_and_the_others_share_a_claim,
         concurrent_claims_never_exceed_a_limit,
@@ -148,6 +150,7 @@ workflow_tests::cases! {
         a_lapsed_run_behind_any_gate_of_a_full_queue_is_taken_over,
         a_used_up_rate_holds_back_no_other_queue_and_no_run_that_has_begun,
         gates_of_a_queue_with_a_rate_take_turns,
+        a_gate_that_waits_for_a_reason_does_not_count_as_asleep,
         a_claim_that_knows_of_no_gates_takes_no_run_behind_one,
         a_run_shows_its_gate_and_its_queue_that_it_has_gates,
         gates_take_turns_however_long_their_backlogs_are,
@@ -162,6 +165,7 @@ workflow_tests::cases! {
         the_lanes_behind_a_gate_share_its_limit_and_each_has_its_turn,
         the_limits_of_a_queue_and_of_its_gates_both_hold,
         a_changed_limit_of_gates_holds_at_once,
+        the_first_limit_of_gates_counts_every_run_of_their_backlogs,
         runs_of_a_queue_begin_at_its_rate,
         a_rate_counts_only_first_claims,
         each_gate_has_a_rate_of_its_own,
@@ -361,6 +365,13 @@ workflow_tests::cases! {
         seats_are_counted_per_limit,
         seats_are_listed_by_key_and_time,
     }
+    wait {
+        the_runs_before_a_run_are_those_that_claims_take_first,
+        a_run_behind_a_gate_waits_for_those_behind_its_gate,
+        the_runs_that_hold_slots_are_found_by_queue_and_gate,
+        a_started_run_makes_its_queue_known,
+        the_steps_that_parked_runs_wait_for_are_found,
+    }
     read {
         unknown_ids_are_not_found,
         each_filter_selects,
@@ -518,6 +529,7 @@ workflow_tests::cases! {
         payloads_of_signals_come_back_byte_for_byte,
         wakes_are_read_for_many_runs_and_by_each_renewal,
         pending_approvals_of_unfinished_runs_are_listed,
+        decisions_are_listed_beside_approvals,
     }
     child {
         a_child_is_started_with_its_row,

@@ -141,6 +141,33 @@ pub async fn a_lower_limit_lets_nothing_begin_until_enough_has_ended(fixture: Fi
     assert_eq!(fixture.claim(&request(25)).await.runs.len(), 3, "the declared limit holds again");
 }
 
+/// Some runs are under way when the first limit comes, by a claim that knows of none.
+pub async fn the_first_limit_of_a_queue_counts_every_run_of_its_backlog(fixture: Fixture) {
+    const WAITING: usize = 1000;
+    const FIRST: usize = 50;
+    started(&fixture, mail(), WAITING).await;
+    let mut held = claims(&fixture.claim(&ClaimRequest { limited: Vec::new(), ..request(20) }).await);
+    assert_eq!(held.len(), 20);
+    let first = Some(limits(u32::try_from(FIRST).expect("a small number")));
+    outcome::applied(&fixture.write(change("mail", QueueChange::Override(first))).await);
+    let mut ended = 0;
+    while ended < WAITING {
+        loop {
+            let claimed = claims(&fixture.claim(&request(100)).await);
+            if claimed.is_empty() {
+                break;
+            }
+            held.extend(claimed);
+        }
+        assert_eq!(held.len(), FIRST.min(WAITING - ended), "{ended} have ended");
+        assert_eq!(running(&fixture).await as usize, held.len());
+        let ends: Vec<Write> = held.drain(..).map(|claim| succeed(claim, "1")).collect();
+        fixture.commit(&ends).await.iter().for_each(outcome::applied);
+        ended += ends.len();
+    }
+    assert_eq!(claims(&fixture.claim(&request(100)).await), [], "each run was claimed once");
+}
+
 pub async fn a_limit_counts_over_the_lanes_of_its_queue_and_no_other_one(fixture: Fixture) {
     limited(&fixture, LIMIT).await;
     let (other, plain) = (lane_of("mail", "refund", "2"), lane_of("default", "checkout", "1"));

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, Retention, SignalKey, StartTime, WorkerId};
-use workflow_engine::store::{INBOX_PAGE, Write};
+use workflow_engine::store::{ApprovalList, ApprovalPlace, INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
@@ -379,8 +379,13 @@ fn asked(step_key: &str) -> StepAttempt {
     StepAttempt { kind: StepKind::Approval, output: Some(r#"{"to":"ops"}"#.into()), ..begun(step_key) }
 }
 
+/// Asks for the first approvals and decisions.
+fn asked_first(run: Option<RunId>, limit: u32) -> ApprovalList {
+    ApprovalList { run, decisions: true, after: ApprovalPlace::first(), limit }
+}
+
 async fn approvals(fixture: &Fixture, run: Option<RunId>) -> Vec<(RunId, String)> {
-    let approvals = fixture.store.approvals(run, 100).await.unwrap();
+    let approvals = fixture.store.approvals(&asked_first(run, 100)).await.unwrap();
     approvals.into_iter().map(|approval| (approval.run_id, approval.step_key)).collect()
 }
 
@@ -404,7 +409,7 @@ pub async fn pending_approvals_of_unfinished_runs_are_listed(fixture: Fixture) {
     assert_eq!(approvals(&fixture, Some(second.run_id)).await, all[1..2]);
     assert_eq!(approvals(&fixture, Some(ended.run_id)).await, []);
     assert_eq!(approvals(&fixture, Some(RunId::generate())).await, []);
-    let limited = fixture.store.approvals(None, 1).await.unwrap();
+    let limited = fixture.store.approvals(&asked_first(None, 1)).await.unwrap();
     assert_eq!(limited.len(), 1);
     assert_eq!(limited[0].output.as_deref(), Some(r#"{"to":"ops"}"#));
 
@@ -421,6 +426,44 @@ pub async fn pending_approvals_of_unfinished_runs_are_listed(fixture: Fixture) {
     applied(&fixture.write(attempt(second, written_off)).await);
     applied(&fixture.write(park(first, Timestamp::FAR_FUTURE)).await);
     assert_eq!(approvals(&fixture, None).await, [(first.run_id, "ship".into())]);
+}
+
+pub async fn decisions_are_listed_beside_approvals(fixture: Fixture) {
+    let (first, second) = (fixture.held().await, fixture.held().await);
+    let at = |seconds: u64, row: StepAttempt| StepAttempt {
+        started_at: row.started_at + Duration::from_secs(seconds),
+        ..row
+    };
+    let waits = |name: &str| StepAttempt { kind: StepKind::Signal, output: Some("{}".into()), ..begun(name) };
+    let writes = [
+        attempt(first, at(1, asked("ship"))),
+        attempt(first, at(3, waits("each/1/decision:each/1/ask"))),
+        attempt(second, at(2, waits("decision:ask:1"))),
+        attempt(second, waits("predecision:ask")),
+        attempt(second, waits("paid")),
+        attempt(second, begun("decision:step")),
+    ];
+    fixture.commit(&writes).await.iter().for_each(applied);
+    let listed = async |list: &ApprovalList| fixture.store.approvals(list).await.unwrap();
+    let all = listed(&asked_first(None, 100)).await;
+    let keys: Vec<(&str, StepKind)> = all.iter().map(|asked| (asked.step_key.as_str(), asked.kind)).collect();
+    let decision = |key| (key, StepKind::Signal);
+    let expected = [("ship", StepKind::Approval), decision("decision:ask:1"), decision("each/1/decision:each/1/ask")];
+    assert_eq!(keys, expected, "the longest waiting one comes first");
+    assert_eq!(listed(&asked_first(Some(second.run_id), 100)).await, all[1..2]);
+
+    // Pages follow each other without a gap.
+    let mut list = asked_first(None, 1);
+    for one in &all {
+        let page = listed(&list).await;
+        assert_eq!(page.iter().collect::<Vec<_>>(), [one]);
+        list.after = page[0].place();
+    }
+    assert_eq!(listed(&list).await, []);
+    let of_run = ApprovalList { run: Some(first.run_id), after: all[0].place(), ..asked_first(None, 100) };
+    assert_eq!(listed(&of_run).await, all[2..]);
+    let approvals_alone = ApprovalList { decisions: false, ..asked_first(None, 100) };
+    assert_eq!(listed(&approvals_alone).await, all[..1]);
 }
 
 pub async fn a_full_inbox_takes_no_signal(fixture: Fixture) {

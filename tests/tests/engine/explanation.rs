@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Explanation, StepKind};
+use workflow_sdk::{Explanation, Priority, StepKind};
 use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, Probe, until};
 
@@ -191,24 +191,32 @@ pub async fn a_wait_for_a_free_worker_is_explained(db: Live) {
     let first = db.client.start(checkout, ()).await.unwrap();
     reaches(&first, RunStatus::Running).await;
     let second = db.client.start(checkout, ()).await.unwrap();
-    let due = second.run().await.unwrap().available_at;
-    assert_eq!(
-        why(&second).await,
-        format!("the run is due since {due}; 1 worker serves it and takes it once it has room")
-    );
+    let third = db.client.start(checkout, ()).await.unwrap();
+    for (run, before) in [(&second, "it is the next of its lane"), (&third, "1 run of its lane is before it")] {
+        let due = run.run().await.unwrap().available_at;
+        let expected = format!("the run is due since {due}; 1 worker serves it and takes it once it has room");
+        assert_eq!(why(run).await, format!("{expected}; {before}"));
+    }
+    let urgent = db.client.start(checkout, ()).priority(Priority::Urgent);
+    let explained = db.client.explain_start(urgent).await.unwrap();
+    let Explanation::Due { ahead, .. } = explained else { panic!("{explained:?}") };
+    assert_eq!(ahead.map(|count| (count.runs, count.at_least)), Some((0, false)), "it would go first");
     probe.open("charge");
-    assert_eq!(second.result().await.unwrap(), "1");
+    for run in [second, third] {
+        assert_eq!(run.result().await.unwrap(), "1");
+    }
     worker.stop().await;
 }
 
 pub async fn a_run_that_is_held_back_is_explained(db: Live) {
     let probe = Probe::new();
     let mut runs = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..20 {
         runs.push(db.client.start(checkout, ()).await.unwrap());
     }
-    // As if their worker had died three times. Then at most four of them begin within 5 seconds.
-    db.raw().await.execute("UPDATE workflow_runs SET crashes = 3").await;
+    // As if their worker had died four times. Then two of them begin, a second later four, and so
+    // on: the last ones wait for three seconds.
+    db.raw().await.execute("UPDATE workflow_runs SET crashes = 4").await;
     let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     let (held_back, explanation) = until("a run is held back", async || {
         for (number, run) in runs.iter().enumerate() {
@@ -220,9 +228,9 @@ pub async fn a_run_that_is_held_back_is_explained(db: Live) {
         None
     })
     .await;
-    let Explanation::Suspected { at, crashes: 3 } = &explanation else { panic!("{explanation:?}") };
+    let Explanation::Suspected { at, crashes: 4 } = &explanation else { panic!("{explanation:?}") };
     let expected =
-        format!("the run may be what killed its worker 3 times; it waits to be driven among fewer runs, until {at}");
+        format!("the run may be what killed its worker 4 times; it waits to be driven among fewer runs, until {at}");
     assert_eq!(explanation.to_string(), expected);
     let is_own = |line: &&String| runs.iter().any(|run| line.contains(&run.id().to_string()));
     let lines = log_lines(&["WARN", "the run is held back"]);
@@ -230,4 +238,20 @@ pub async fn a_run_that_is_held_back_is_explained(db: Live) {
     probe.open("charge");
     assert_eq!(runs[held_back].result().await.unwrap(), "1");
     worker.stop().await;
+}
+
+pub async fn a_worker_that_works_once_waits_for_runs_that_it_holds_back(db: Live) {
+    let mut runs = Vec::new();
+    for _ in 0..20 {
+        runs.push(db.client.start(checkout, ()).await.unwrap());
+    }
+    // As if their worker had died four times: they begin in waves, of which the last one is due
+    // after the first drives have ended.
+    db.raw().await.execute("UPDATE workflow_runs SET crashes = 4").await;
+    let probe = Probe::new();
+    probe.open("charge");
+    db.worker(probe).register(checkout).run_once().await.unwrap();
+    for run in &runs {
+        assert_eq!(run.status().await.unwrap(), RunStatus::Succeeded);
+    }
 }

@@ -52,6 +52,7 @@ mod retry;
 mod rooms;
 mod saga;
 mod schedule_changes;
+mod schedule_orders;
 mod schedules;
 mod shutdown;
 mod signals;
@@ -276,6 +277,7 @@ workflow_tests::cases! {
         the_limit_of_steps_holds_over_workers,
         a_run_that_waits_for_a_seat_lets_others_go_on_and_is_explained,
         a_limit_for_steps_is_raised_and_lowered_without_a_restart,
+        a_changed_limit_holds_within_two_seconds,
         the_seat_of_a_worker_that_died_is_used_again,
         a_canceled_run_leaves_the_line,
         a_step_that_loses_a_race_leaves_the_line,
@@ -607,6 +609,7 @@ workflow_tests::cases! {
         a_divergence_is_explained,
         a_wait_for_a_free_worker_is_explained,
         a_run_that_is_held_back_is_explained,
+        a_worker_that_works_once_waits_for_runs_that_it_holds_back,
     }
     schedules {
         two_workers_start_one_run_per_occurrence,
@@ -617,6 +620,7 @@ workflow_tests::cases! {
         a_canceled_run_that_does_not_end_is_terminated_after_the_grace,
         the_occurrence_is_the_same_on_every_replay_and_in_a_fork,
         a_failed_run_pauses_a_schedule_that_asks_for_it,
+        a_schedule_fires_again_after_its_last_run_was_deleted,
         a_clock_that_is_set_back_starts_no_run_twice,
         the_next_due_time_wakes_the_worker,
     }
@@ -630,6 +634,12 @@ workflow_tests::cases! {
         a_worker_refuses_schedules_that_can_not_work,
         a_computed_input_is_computed_by_a_worker_that_declares_it,
         a_deleted_schedule_starts_nothing_more,
+    }
+    schedule_orders {
+        an_operator_creates_changes_backfills_and_deletes_a_schedule,
+        an_order_about_a_schedule_that_is_refused_changes_nothing,
+        an_order_about_a_schedule_has_its_effect_once,
+        a_worker_keeps_what_an_operator_has_changed,
     }
     shutdown {
         a_running_step_ends_and_the_rest_is_given_back,

@@ -70,6 +70,12 @@ pub async fn queries_find_runs(db: Live) {
         ("queue:slow started:<-1h", vec![]),
         ("queue:slow started:-1h..now", vec![later]),
         ("ended:>-1h", vec![done, failed]),
+        ("is:unserved", vec![triggered]),
+        ("-is:unserved is:open", vec![later, soon]),
+        ("is:unserved -is:unserved", vec![]),
+        ("duration:<1h", vec![done, failed]),
+        ("duration:>1h", vec![]),
+        ("duration:0s..1h -status:failed", vec![done]),
         ("schedule:nightly", vec![triggered]),
         (&format!("tag.{SCHEDULE_TAG}:nightly"), vec![triggered]),
         (&format!("parent:{soon}"), vec![]),
@@ -93,6 +99,7 @@ pub async fn a_listed_run_says_what_it_does_now(db: Live) {
     let page = db.client.operate().runs(ListRuns::default()).await.unwrap();
     let of = |id: RunId| page.items.iter().find(|run| run.id == id).unwrap();
     assert_eq!(of(waiting.id()).now, RunNow::Waits);
+    assert_eq!(of(waiting.id()).awaited().as_deref(), Some(r#"signal "go""#));
     assert!(matches!(of(failed.id()).now, RunNow::Ended { at: Some(_) }));
     assert!(of(failed.id()).error.as_ref().unwrap().message.contains("no luck"));
     assert!(matches!(of(due.id()).now, RunNow::Due { .. }));

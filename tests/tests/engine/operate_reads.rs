@@ -401,7 +401,16 @@ pub async fn schedules_and_approvals_are_read(db: Live) {
     })
     .await;
     reads_back(&all);
-    assert!(all.complete && !approvals(ListApprovals::new().limit(1)).await.complete);
+    assert!(all.complete && all.next.is_none());
+    let first = approvals(ListApprovals::new().limit(1)).await;
+    reads_back(&first);
+    assert!(!first.complete);
+    let next = first.next.clone().unwrap();
+    let rest = approvals(ListApprovals::new().limit(1).cursor(next.clone())).await;
+    assert_eq!((rest.complete, &rest.next), (true, &None));
+    assert_eq!([first.items, rest.items].concat(), all.items);
+    let of_other = db.client.operate().approvals(ListApprovals::new().run(one.id()).cursor(next)).await.unwrap_err();
+    assert_eq!(of_other.code, OperateErrorCode::BadCursor);
     let of_one = approvals(ListApprovals::new().run(one.id())).await;
     assert_eq!((of_one.items[0].run_id, of_one.items[0].to.as_deref()), (one.id(), Some("finance")));
     let row = db.client.operate().timeline(other.id()).await.unwrap().rows.remove(0);

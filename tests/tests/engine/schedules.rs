@@ -337,6 +337,37 @@ pub async fn a_failed_run_pauses_a_schedule_that_asks_for_it(db: Live) {
     assert_eq!(hours(&moved.client, "failing").await, [1.0]);
 }
 
+/// The state of the schedule names the run that is gone, and counts it as one that has not ended
+/// until a worker has looked.
+pub async fn a_schedule_fires_again_after_its_last_run_was_deleted(db: Live) {
+    let moved = Moved::new(&db).await;
+    for (name, overlap) in [("skip", Overlap::Skip), ("one", Overlap::BufferOne), ("cancel", Overlap::CancelOther)] {
+        let schedule = moved.client.create_schedule(unserved(name).overlap(overlap).pause_on_failure()).await.unwrap();
+        let worker = LocalWorker::start(moved.worker());
+        let created = schedule.describe().await.unwrap().state.next_at.unwrap();
+        moved.clock.advance(HOUR);
+        looked(&schedule, hour(created)).await;
+        worker.stop().await;
+        let state = schedule.describe().await.unwrap().state;
+        let last = state.last_run.unwrap();
+        assert_eq!(state.open, [last], "{name}");
+        moved.client.terminate(last).await.unwrap();
+        moved.client.delete(last).await.unwrap();
+
+        let worker = LocalWorker::start(moved.worker());
+        moved.clock.advance(HOUR);
+        looked(&schedule, hour(created + HOUR)).await;
+        let started = async || (schedule.describe().await.unwrap().state.started == 2).then_some(());
+        until(&format!("{name} starts a second run"), started).await;
+        worker.stop().await;
+        let state = schedule.describe().await.unwrap().state;
+        assert_eq!((state.skipped, state.missed, state.paused, state.waiting.len()), (0, 0, None, 0), "{name}");
+        assert_eq!(hours(&moved.client, name).await, [hour(created + HOUR)], "{name}: the first run is gone");
+        assert!(state.last_run.is_some_and(|run| run != last), "{name}");
+        schedule.delete().await.unwrap();
+    }
+}
+
 pub async fn a_clock_that_is_set_back_starts_no_run_twice(db: Live) {
     let moved = Moved::new(&db).await;
     let schedule = moved.client.create_schedule(unserved("steady").overlap(Overlap::Allow)).await.unwrap();

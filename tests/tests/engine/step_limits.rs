@@ -1,14 +1,17 @@
 //! Limits for steps, over several workers.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::{Either, select};
 use workflow_engine::model::LimitChange;
 use workflow_engine::store::{LimitWrite, Write};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Client, Explanation, LimitRule, RunStatus};
+use workflow_sdk::{Client, Explanation, GateLimits, LimitRule, QueueLimits, RunStatus};
 use workflow_tests::{Gauge, Live, LocalWorker, Probe, outcome, until};
-use workflow_worker::{Limit, Worker, WorkerError};
+use workflow_worker::{Limit, Queue, Worker, WorkerError};
+
+use crate::gates;
 
 const LIMIT: u32 = 3;
 
@@ -161,6 +164,73 @@ pub async fn a_limit_for_steps_is_raised_and_lowered_without_a_restart(db: Live)
         run.result().await.unwrap();
     }
     worker.stop().await;
+}
+
+/// Another process raises the limits of a queue, of a gate and of steps. The worker learns of a
+/// change by its own looks only, so a change right after one waits for the next one: the first
+/// change of each limit is not measured.
+pub async fn a_changed_limit_holds_within_two_seconds(db: Live) {
+    const WITHIN: Duration = Duration::from_secs(2);
+    const MOST: u32 = 5;
+    let (probe, kinds) = (Probe::new(), ["mail", "imports", "asks"]);
+    let worker = Worker::new(db.client.clone(), probe.clone()).register(gates::hold);
+    let imports = Queue::new("imports").per_gate(GateLimits::none().concurrency(1));
+    let worker = LocalWorker::start(worker.queue(Queue::new("mail").concurrency(1)).queue(imports));
+    let limited = LocalWorker::start(holder(db.client.clone(), &probe, 1));
+    let begun = |kind: &str| {
+        let note = format!("begun {kind} ");
+        probe.notes().iter().filter(|begun| begun.starts_with(&note)).count()
+    };
+    // The worker has declared the limit of steps before it begins one.
+    until("the limit is declared", async || db.client.limit("llm").record().await.unwrap()).await;
+    let mut runs = Vec::new();
+    for number in 0..MOST {
+        let mail = db.client.start(gates::hold, format!("mail {number}")).queue("mail");
+        runs.push(mail.await.unwrap());
+        let imports = db.client.start(gates::hold, format!("imports {number}")).queue("imports");
+        runs.push(imports.gate("acct-1").await.unwrap());
+        runs.push(db.client.start(hold, format!("asks {number}")).await.unwrap());
+    }
+    until("one of each begins", async || kinds.into_iter().all(|kind| begun(kind) == 1).then_some(())).await;
+
+    let operator = db.second_client().await;
+    for kind in kinds {
+        let mut fastest = Duration::MAX;
+        for bodies in 2..=MOST {
+            let changed = Instant::now();
+            match kind {
+                "mail" => {
+                    let limits = QueueLimits::none().concurrency(bodies);
+                    operator.queue(kind).set_limits(limits).await.unwrap();
+                }
+                "imports" => {
+                    let limits = QueueLimits::none().per_gate(GateLimits::none().concurrency(bodies));
+                    operator.queue(kind).set_limits(limits).await.unwrap();
+                }
+                _ => {
+                    // Without the look of the handle: the worker finds the free seats.
+                    let change = LimitChange::Override(Some(LimitRule::none().concurrency(bodies)));
+                    let raised = Write::Limit(LimitWrite { limit: "llm".into(), change });
+                    outcome::applied(&operator.executor().commit(raised).await.unwrap());
+                }
+            }
+            let bodies = bodies as usize;
+            until("one more begins", async || (begun(kind) >= bodies).then_some(())).await;
+            if bodies > 2 {
+                fastest = fastest.min(changed.elapsed());
+            }
+            assert_eq!(begun(kind), bodies, "{kind}");
+        }
+        assert!(fastest < WITHIN, "{kind}: {fastest:?}");
+    }
+    for number in 0..MOST {
+        kinds.iter().for_each(|kind| probe.open(&format!("{kind} {number}")));
+    }
+    for run in runs {
+        run.result().await.unwrap();
+    }
+    worker.stop().await;
+    limited.stop().await;
 }
 
 /// The worker that holds the seat dies, as far as the database can see.

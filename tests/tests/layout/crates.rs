@@ -160,3 +160,35 @@ fn shipped_files_are_small() {
         assert!(lines <= 450, "{} has {lines} lines: split it by reason to change", source.shown());
     }
 }
+
+/// The crates of others that an application builds with `workflow-sdk`, its default features and
+/// the system of this test, one a line.
+const DEPENDENCIES: &str = "tests/sdk-dependencies.txt";
+
+/// Each new dependency is a line of a change, because authors of workflows build them
+/// all. `WORKFLOW_REWRITE=1 cargo test -p workflow-tests --test layout` writes the list.
+#[test]
+fn the_crates_below_the_sdk_are_those_of_the_list() {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let tree = ["tree", "-p", "workflow-sdk", "-e", "normal,build", "--prefix", "none", "--format", "{p}"];
+    let mut command = std::process::Command::new(cargo);
+    let output = command.args(tree).args(["--locked", "--offline"]).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let tree = String::from_utf8(output.stdout).unwrap();
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    let built: BTreeSet<&str> = names.filter(|name| !name.is_empty() && !name.starts_with("workflow-")).collect();
+    let path = root().join(DEPENDENCIES);
+    if std::env::var_os("WORKFLOW_REWRITE").is_some() {
+        let lines: String = built.iter().flat_map(|name| [*name, "\n"]).collect();
+        fs::write(&path, lines).unwrap();
+    }
+    let listed = fs::read_to_string(&path).unwrap();
+    let listed: BTreeSet<&str> = listed.lines().collect();
+    let added: Vec<_> = built.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&built).collect();
+    assert!(added.is_empty() && gone.is_empty(), "{DEPENDENCIES}: add {added:?}, and take {gone:?} away");
+    // Libraries of pages, servers, command lines and flows are for the crates above.
+    for name in ["axum", "maud", "clap", "reqwest", "rmcp", "utoipa", "opentelemetry", "openssl", "aws-lc-rs"] {
+        assert!(!built.contains(name), "{name} stands below the SDK");
+    }
+}

@@ -93,6 +93,18 @@ fn the_guide_lists_every_page() {
     }
 }
 
+/// Examples, programs and settings stand there too. They have shorter names than tests.
+#[test]
+fn the_criteria_of_flows_name_tests_that_exist() {
+    let page = fs::read_to_string(root().join("docs/guide/flows-acceptance.md")).unwrap();
+    let tests = rust_sources();
+    let named: Vec<&str> = named_tests(&page).into_iter().filter(|word| word.matches('_').count() >= 3).collect();
+    assert!(named.len() >= 30, "found {named:?}");
+    for name in named {
+        assert!(tests.contains(&format!("fn {name}")), "flows-acceptance.md names {name}, which does not exist");
+    }
+}
+
 /// The summary for language models stands at the top and in the book, where pages are HTML.
 #[test]
 fn the_summary_for_models_is_that_of_the_book_and_leads_somewhere() {

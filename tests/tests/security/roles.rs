@@ -149,6 +149,15 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     let start = reader.start(marked_child, "no".into()).await;
     assert!(start.is_err(), "{start:?}");
 
+    let missing = async |client: &Client| {
+        client.operate().system().await.unwrap().database.postgres.expect("a server").missing_rights
+    };
+    let lacks = missing(&client).await;
+    assert!(lacks.is_empty(), "the guide grants what `workflow doctor` asks for: {lacks:?}");
+    let lacks = missing(&reader).await;
+    let of_runs = lacks.iter().find(|lacks| lacks.table == "workflow_runs").map(|lacks| lacks.rights.as_str());
+    assert_eq!(of_runs, Some("DELETE, INSERT, UPDATE"), "{lacks:?}");
+
     const DENIED: &str = "42501";
     let tables = ["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers", "workflow_schema"];
     for role in ["runtime", "reader"] {

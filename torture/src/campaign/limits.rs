@@ -30,7 +30,7 @@ const LEASE: u64 = 1000;
 const STOPS: usize = 8;
 
 /// How long a change of a limit may take to hold everywhere, and a little more for a slow machine.
-const EVERYWHERE: Duration = Duration::from_secs(4);
+pub(super) const EVERYWHERE: Duration = Duration::from_secs(4);
 
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
@@ -45,11 +45,11 @@ pub(super) async fn round(part: Part) -> Report {
     client.queue(QUEUE).set_limits(limits).await.expect("limit the queue");
     tokio::time::sleep(EVERYWHERE).await;
     until("the runs from before the limits have ended", async || {
-        let (all, of_gate) = running(&client).await;
+        let (all, of_gate) = running(&client, GATES).await;
         (all <= LIMIT && of_gate <= LIMIT_OF_GATE).then_some(())
     })
     .await;
-    let gauge = Gauge::start(client);
+    let gauge = Gauge::start(client, GATES);
     for fault in 1..=count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(50..250))).await;
         let victim = round.busiest();
@@ -89,11 +89,11 @@ pub(super) async fn round(part: Part) -> Report {
     round.finish().await
 }
 
-/// Returns the number of running runs, and the largest one behind a gate.
-async fn running(client: &Client) -> (u32, u32) {
+/// Returns the number of running runs, and the largest one behind one of so many gates.
+pub(super) async fn running(client: &Client, gates: usize) -> (u32, u32) {
     let queue = client.queue(QUEUE);
     let mut of_gate = 0;
-    for gate in 1..=GATES {
+    for gate in 1..=gates {
         let running = queue.running_behind(&format!("gate-{gate}")).await.expect("count the runs behind a gate");
         of_gate = of_gate.max(running);
     }
@@ -102,7 +102,7 @@ async fn running(client: &Client) -> (u32, u32) {
 
 /// Counts the running runs again and again. Each count is one statement, which sees the commits of
 /// one moment.
-struct Gauge {
+pub(super) struct Gauge {
     task: tokio::task::JoinHandle<()>,
     seen: Arc<Seen>,
 }
@@ -116,13 +116,13 @@ struct Seen {
 }
 
 impl Gauge {
-    fn start(client: Client) -> Self {
+    pub(super) fn start(client: Client, gates: usize) -> Self {
         let seen = Arc::new(Seen::default());
         let task = tokio::spawn({
             let seen = Arc::clone(&seen);
             async move {
                 while !seen.is_over.load(Ordering::Relaxed) {
-                    let (all, of_gate) = running(&client).await;
+                    let (all, of_gate) = running(&client, gates).await;
                     seen.most.fetch_max(all, Ordering::Relaxed);
                     seen.most_of_gate.fetch_max(of_gate, Ordering::Relaxed);
                     seen.looks.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl Gauge {
     }
 
     /// Returns the largest count, the largest one of a gate, and the number of counts.
-    async fn end(self) -> (u32, u32, usize) {
+    pub(super) async fn end(self) -> (u32, u32, usize) {
         self.seen.is_over.store(true, Ordering::Relaxed);
         self.task.await.expect("the gauge ends");
         let seen = &self.seen;

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use sqlx::{AssertSqlSafe, Executor, raw_sql};
 use workflow_sdk::{GateLimits, QueueLimits, RunId};
 
+use super::limits::{EVERYWHERE, Gauge, running};
 use super::load::patiently;
 use super::wire::until;
 use super::{Part, Report, Round, RoundOptions};
@@ -47,7 +48,14 @@ pub(super) async fn round(part: Part) -> Report {
     let options = RoundOptions { workers: WORKERS, gates: GATES, forbidden: FORBIDDEN, ..RoundOptions::default() };
     let mut round = Round::begin(part, "rolling", options).await;
     let limits = QueueLimits::none().per_gate(GateLimits::none().concurrency(LIMIT_OF_GATE));
-    round.testbed.client.queue("default").set_limits(limits).await.expect("limit the gates");
+    let client = round.testbed.client.clone();
+    client.queue("default").set_limits(limits).await.expect("limit the gates");
+    tokio::time::sleep(EVERYWHERE).await;
+    workflow_tests::until("the runs from before the limits have ended", async || {
+        (running(&client, GATES).await.1 <= LIMIT_OF_GATE).then_some(())
+    })
+    .await;
+    let gauge = Gauge::start(client, GATES);
     let mut runs: Vec<(RunId, u64)> = Vec::new();
     // The last fault of the count is the migration.
     for _ in 1..count {
@@ -63,6 +71,13 @@ pub(super) async fn round(part: Part) -> Report {
     for _ in 0..WORKERS {
         end_one(&mut round, 0).await;
         round.spawn();
+    }
+    // Before the migration, which keeps readers waiting.
+    let (_, most, looks) = gauge.end().await;
+    round.note("looks at the gates", looks);
+    round.most("runs of a gate at once", most as usize);
+    if most > LIMIT_OF_GATE {
+        round.violation("I-Limit", format!("{most} runs behind a gate held a slot at once, of {LIMIT_OF_GATE}"));
     }
     start(&mut round, &mut runs).await;
     let was_at_work = migrate(&mut round).await;

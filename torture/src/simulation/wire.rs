@@ -8,15 +8,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{
-    BulkId, BulkRecord, Claim, FailureRow, Lane, LimitRecord, QueueRecord, Retention, SeatLine, SeatWait,
-    StatisticsRow, StoredSchedule, Timestamp, WorkerId,
+    AwaitedStep, BulkId, BulkRecord, Claim, DatabaseView, FailureRow, Lane, LimitRecord, QueueRecord, Retention,
+    SeatLine, SeatWait, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
-    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener,
-    NextDue, Outcome, ReadRates, Renewed, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow,
-    StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace,
-    WithinError, WorkerRecord, Write,
+    ApprovalList, AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun,
+    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, Renewed, RunCounts, RunScan, ScannedRuns,
+    SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId,
+    SystemStore, WaitStore, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -251,6 +251,32 @@ impl ChangeStore for Wire {
 }
 
 #[async_trait]
+impl WaitStore for Wire {
+    async fn slot_holders(&self, queue: &str, gate: Option<&str>, limit: u32) -> Result<Vec<RunId>, DatabaseError> {
+        self.call("slot holders", self.inner.slot_holders(queue, gate, limit), quiet).await
+    }
+
+    async fn due_before(&self, run: &Run, at_most: u32) -> Result<u32, DatabaseError> {
+        self.call("due before a run", self.inner.due_before(run, at_most), quiet).await
+    }
+
+    async fn has_lane(&self, queue: &str) -> Result<bool, DatabaseError> {
+        self.call("lane of a queue", self.inner.has_lane(queue), quiet).await
+    }
+
+    async fn awaited_steps(&self, runs: &[RunId]) -> Result<Vec<(RunId, AwaitedStep)>, DatabaseError> {
+        self.call("awaited steps", self.inner.awaited_steps(runs), quiet).await
+    }
+}
+
+#[async_trait]
+impl SystemStore for Wire {
+    async fn system(&self) -> Result<DatabaseView, DatabaseError> {
+        self.call("system", self.inner.system(), quiet).await
+    }
+}
+
+#[async_trait]
 impl BulkStore for Wire {
     async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
         self.call("bulk operation", self.inner.bulk(id), quiet).await
@@ -334,8 +360,8 @@ impl Store for Wire {
         self.call("wakes", self.inner.wakes(ids), quiet).await
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        self.call("approvals", self.inner.approvals(run, limit), quiet).await
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        self.call("approvals", self.inner.approvals(list), quiet).await
     }
 
     async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {

@@ -29,13 +29,13 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
         .await;
         let Some(status) = died else { break worker };
         assert!(!status.success(), "{status}");
-        if deaths == 3 {
+        if deaths == 4 {
             // From now on each suspect is driven alone, so its neighbours must be able to end.
             testbed.open_gate("one");
             testbed.open_gate("two");
         }
         assert!(!worker.log().contains("panicked"), "{}", worker.log());
-        if deaths >= 4 {
+        if deaths >= 5 {
             for text in ["it waits to be driven alone", "the run is driven alone"] {
                 worker.says_of(&run.id().to_string(), text).await;
             }
@@ -45,8 +45,8 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     let ended = run.run().await.expect("read a run");
     assert_eq!(ended.status, RunStatus::Failed);
     assert_eq!(ended.error.expect("a failed run has an error").kind, ErrorKind::CrashLoop);
-    // Four deaths beside its neighbours, then those while it was driven alone.
-    assert_eq!(deaths, 4 + 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
+    // Five deaths beside its neighbours, then those while it was driven alone.
+    assert_eq!(deaths, 5 + 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
     let begins = testbed.ledger.begins();
     let of_run = begins.iter().filter(|line| line.subject.starts_with(&run.id().to_string()));
     assert_eq!(of_run.count(), deaths as usize, "one body per death");
@@ -61,6 +61,15 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
 }
 
 pub async fn runs_in_flight_at_two_deaths_go_on_at_full_speed(database: Database) {
+    go_on_at_full_speed(database, 2).await;
+}
+
+pub async fn runs_in_flight_at_three_deaths_go_on_at_full_speed(database: Database) {
+    go_on_at_full_speed(database, 3).await;
+}
+
+/// Kills so many workers in turn while 40 runs are in flight, none of which records an outcome.
+async fn go_on_at_full_speed(database: Database, kills: usize) {
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();
     settings.concurrency = 40;
@@ -68,14 +77,15 @@ pub async fn runs_in_flight_at_two_deaths_go_on_at_full_speed(database: Database
     for n in 0..40 {
         runs.push(testbed.start_gated(n).await);
     }
-    for deaths in 1..=2 {
+    for deaths in 1..=kills {
         let mut worker = testbed.spawn(&format!("killed-{deaths}"), &settings);
         until("all runs are in flight", async || (testbed.ledger.begins().len() == 40 * deaths).then_some(())).await;
         worker.kill();
     }
     let survivor = testbed.spawn("survivor", &settings);
     let since = Instant::now();
-    until("all runs are in flight again", async || (testbed.ledger.begins().len() == 120).then_some(())).await;
+    let all = 40 * (kills + 1);
+    until("all runs are in flight again", async || (testbed.ledger.begins().len() == all).then_some(())).await;
     // The gates are closed, so no run has made room for another one.
     assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
     // More runs were claimed at once than may begin together.

@@ -133,6 +133,7 @@ workflow_tests::cases! {
     crash_loop {
         a_run_that_kills_its_workers_is_failed,
         runs_in_flight_at_two_deaths_go_on_at_full_speed,
+        runs_in_flight_at_three_deaths_go_on_at_full_speed,
         a_run_that_records_an_outcome_in_each_life_is_never_suspected,
         no_innocent_run_fails_beside_runs_that_kill_their_workers,
     }

@@ -2,6 +2,7 @@
 //! other modules of this crate.
 
 mod audit;
+mod awaited_step;
 mod breaker;
 mod bulk;
 mod circuit;
@@ -40,6 +41,7 @@ mod statistics;
 mod step_attempt;
 mod stored_error;
 mod stored_schedule;
+mod system;
 mod timestamp;
 mod trace_context;
 mod typed_payload;
@@ -47,6 +49,7 @@ mod unreadable;
 mod wait_note;
 
 pub use audit::{AuditId, AuditRow, NewAudit};
+pub use awaited_step::AwaitedStep;
 pub use breaker::{Breaker, InvalidBreaker};
 pub use bulk::{BulkCounts, BulkFailure, BulkId, BulkProgress, BulkRecord, BulkStatus, NewBulk};
 pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
@@ -76,7 +79,9 @@ pub use rate::{InvalidRate, Rate};
 pub use retention::{Retain, Retention};
 pub use retry::Retry;
 pub use run::{KeyReuse, Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
-pub use run_conditions::{MessageCondition, NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan};
+pub use run_conditions::{
+    DurationSpan, MessageCondition, NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan,
+};
 pub use run_filter::RunFilter;
 pub use run_history::{HistoryError, RecordedRun, RunHistory};
 pub use run_retry::{run_retry_delay, steps_to_retry};
@@ -91,8 +96,9 @@ pub use step_attempt::RUNNING_ROW_DELAY;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};
 pub use stored_schedule::StoredSchedule;
+pub use system::{DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, SqliteView, TableView};
 pub use timestamp::Timestamp;
 pub use trace_context::{InvalidTraceContext, TraceContext};
 pub use typed_payload::TypedPayload;
 pub use unreadable::{UnreadablePayload, UnreadableReason};
-pub use wait_note::{WaitNote, approval_signal};
+pub use wait_note::{DECISION_SIGNAL, WaitNote, approval_signal, decision_of};

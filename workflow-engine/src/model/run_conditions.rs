@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use super::{FailureGroup, Run, RunFilter, RunId, RunStatus, StoredError, Timestamp, WorkerId};
+use super::{FailureGroup, Lane, Run, RunFilter, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 
 /// The conditions of a list. A run is listed if all of them hold. All times are resolved. Stores
 /// check all of them except the condition on the error: `store::list_runs` checks that one, because
@@ -33,6 +34,9 @@ pub struct RunConditions {
     pub created: TimeSpan,
     /// The time at which the run ended. A bound excludes runs that have not ended.
     pub ended: TimeSpan,
+    /// The time from the first claim of the run, or of its present generation, to its end. A bound
+    /// excludes runs that have not ended or were never claimed.
+    pub duration: DurationSpan,
     /// Whether the run is paused.
     pub paused: Option<bool>,
     /// The run waits, is not paused, and is due at this time.
@@ -53,6 +57,13 @@ pub struct RunConditions {
     pub child: Option<bool>,
     /// Whether the run is parked with an error.
     pub stuck: Option<bool>,
+    /// Whether the run waits, is not paused, is due at `unserved_at` and is in one of
+    /// `unserved_lanes`.
+    pub unserved: Option<bool>,
+    /// The time for `unserved`.
+    pub unserved_at: Timestamp,
+    /// The lanes for `unserved`: those that no live worker serves.
+    pub unserved_lanes: Vec<Lane>,
     /// The message of the error.
     pub error: MessageCondition,
 }
@@ -105,6 +116,15 @@ pub struct TimeSpan {
     pub before: Option<Timestamp>,
 }
 
+/// Bounds of a duration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DurationSpan {
+    /// The shortest duration, inclusive.
+    pub from: Option<Duration>,
+    /// The longest duration, exclusive.
+    pub below: Option<Duration>,
+}
+
 impl RunConditions {
     /// Returns the conditions that every run fulfills.
     #[must_use]
@@ -123,6 +143,7 @@ impl RunConditions {
             other_workers: BTreeSet::new(),
             created: TimeSpan::default(),
             ended: TimeSpan::default(),
+            duration: DurationSpan::default(),
             paused: None,
             due_at: None,
             not_due_at: None,
@@ -133,6 +154,9 @@ impl RunConditions {
             retried: None,
             child: None,
             stuck: None,
+            unserved: None,
+            unserved_at: Timestamp::from_micros(0),
+            unserved_lanes: Vec::new(),
             error: MessageCondition::default(),
         }
     }
@@ -197,6 +221,7 @@ impl RunConditions {
             && !is_held_by(&self.other_workers)
             && self.created.contains(Some(run.created_at))
             && self.ended.contains(run.completed_at)
+            && self.duration.contains(run.completed_at.zip(run.started_at).map(|(end, begin)| end.since(begin)))
             && self.facts_hold_for(run)
     }
 
@@ -215,6 +240,7 @@ impl RunConditions {
             && is(self.retried, run.attempt > 1)
             && is(self.child, run.parent.is_some())
             && is(self.stuck, run.status == RunStatus::Parked && run.error.is_some())
+            && is(self.unserved, is_due(self.unserved_at) && self.unserved_lanes.contains(&run.lane))
     }
 }
 
@@ -273,5 +299,31 @@ impl TimeSpan {
             (one, other) => one.or(other),
         };
         Self { from: self.from.max(from), before }
+    }
+}
+
+impl DurationSpan {
+    /// Returns whether a duration, or the lack of one, lies within the bounds.
+    #[must_use]
+    pub fn contains(self, duration: Option<Duration>) -> bool {
+        self.from.is_none_or(|from| duration.is_some_and(|duration| duration >= from))
+            && self.below.is_none_or(|below| duration.is_some_and(|duration| duration < below))
+    }
+
+    /// Narrows the bounds to those that both have.
+    #[must_use]
+    pub fn narrowed(self, from: Option<Duration>, below: Option<Duration>) -> Self {
+        let below = match (self.below, below) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self { from: self.from.max(from), below }
+    }
+
+    /// Returns the bounds in microseconds.
+    #[must_use]
+    pub fn micros(self) -> (Option<i64>, Option<i64>) {
+        let micros = |bound: Duration| i64::try_from(bound.as_micros()).unwrap_or(i64::MAX);
+        (self.from.map(micros), self.below.map(micros))
     }
 }

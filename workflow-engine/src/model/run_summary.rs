@@ -4,7 +4,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::hidden::Hidden;
-use super::{ErrorKind, Lane, Parent, Priority, Run, RunId, RunStatus, Timestamp, TraceContext, WorkerId};
+use super::{AwaitedStep, ErrorKind, Lane, Parent, Priority, Run, RunId, RunStatus, Timestamp, TraceContext, WorkerId};
 
 /// A run in a list: its row without payloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,10 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The run's present state, as far as its row shows it.
     pub now: RunNow,
+    /// Steps that a parked run waits for, at most three. Only pages of runs have them, and not for
+    /// every run with a long history.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<AwaitedStep>,
     /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -161,6 +165,7 @@ impl RunSummary {
         });
         Self {
             now: RunNow::of(&run, now),
+            awaits: Vec::new(),
             id: run.id,
             lane: run.lane,
             gate: run.gate,
@@ -184,6 +189,14 @@ impl RunSummary {
             trace: run.trace,
             unreadable: run.unreadable,
         }
+    }
+
+    /// Returns the steps that the run waits for as a phrase, such as `signal "approve" or child
+    /// "ship"`. `None` if none is known.
+    #[must_use]
+    pub fn awaited(&self) -> Option<String> {
+        let steps: Vec<String> = self.awaits.iter().map(ToString::to_string).collect();
+        (!steps.is_empty()).then(|| steps.join(" or "))
     }
 }
 

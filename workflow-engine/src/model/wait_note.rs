@@ -15,6 +15,19 @@ pub(super) fn is_approval_signal(name: &str) -> bool {
     name.starts_with(OF_APPROVAL)
 }
 
+/// Begins the names of signals that answer a question with options. Waits for them are listed
+/// beside approvals.
+pub const DECISION_SIGNAL: &str = "decision:";
+
+/// Returns the name of the decision that a step with this key waits for: the text behind the
+/// [`DECISION_SIGNAL`], with the number of a repetition. Scopes may stand before that.
+#[must_use]
+pub fn decision_of(step_key: &str) -> Option<&str> {
+    let begins = |at: usize| at == 0 || step_key.as_bytes()[at - 1] == b'/';
+    let (at, _) = step_key.match_indices(DECISION_SIGNAL).find(|(at, _)| begins(*at))?;
+    Some(&step_key[at + DECISION_SIGNAL.len()..])
+}
+
 const OF_APPROVAL: &str = "\u{1}approval ";
 
 /// The note that a wait records when it begins.
@@ -29,4 +42,23 @@ pub struct WaitNote {
     /// The event that the run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventName>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_is_known_by_the_name_of_its_signal() {
+        for (step_key, decision) in [
+            ("decision:triage", Some("triage")),
+            ("decision:triage:2", Some("triage:2")),
+            ("each/1/decision:each/1/ask", Some("each/1/ask")),
+            ("predecision:x/decision:y", Some("y")),
+            ("predecision:x", None),
+            ("triage", None),
+        ] {
+            assert_eq!(decision_of(step_key), decision, "{step_key}");
+        }
+    }
 }

@@ -133,11 +133,40 @@ fn zoned(at: Timestamp, zone: &TimeZone) -> Option<Zoned> {
 }
 
 fn parse(name: &str, expression: &str) -> Result<Cron, InvalidSchedule> {
-    CronParser::new().parse(expression).map_err(|error| InvalidSchedule::Cron {
-        name: name.to_owned(),
-        expression: expression.to_owned(),
-        reason: error.to_string().trim_end_matches('.').to_owned(),
+    CronParser::new().parse(expression).map_err(|error| {
+        let reason = error.to_string().trim_end_matches('.').to_owned();
+        InvalidSchedule::Cron {
+            name: name.to_owned(),
+            expression: expression.to_owned(),
+            reason: match wrong_field(expression) {
+                Some(place) => format!("{reason}, in {place}"),
+                None => reason,
+            },
+        }
     })
+}
+
+/// Returns the first field that is wrong even if all others are `*`, with its column from 1.
+fn wrong_field(expression: &str) -> Option<String> {
+    const NAMES: [&str; 6] = ["second", "minute", "hour", "day of the month", "month", "day of the week"];
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    let names = match fields.len() {
+        5 => &NAMES[1..],
+        6 => &NAMES[..],
+        _ => return None,
+    };
+    let mut end = 0;
+    for (index, (field, name)) in fields.iter().zip(names).enumerate() {
+        let begin = end + expression[end..].find(field)?;
+        end = begin + field.len();
+        let mut alone = vec!["*"; fields.len()];
+        alone[index] = field;
+        if CronParser::new().parse(&alone.join(" ")).is_err() {
+            let column = expression[..begin].chars().count() + 1;
+            return Some(format!("the field {field:?} of the {name} at column {column}"));
+        }
+    }
+    None
 }
 
 fn zone(name: &str, zone: &str) -> Result<TimeZone, InvalidSchedule> {

@@ -174,6 +174,9 @@ fn what_is_refused_is_named_with_the_way_out() {
         ("s", timed(Timing { zone: "UTC".into(), ..Timing::default() }), "has no times; begin with Schedule::cron"),
         ("s", berlin("0 7 * *"), "\"0 7 * *\" is not a cron expression"),
         ("s", berlin("0 25 * * *"), "\"0 25 * * *\" is not a cron expression"),
+        ("s", berlin("0 25 * * *"), ", in the field \"25\" of the hour at column 3; use five fields"),
+        ("s", berlin("  0 7  *  MARZ *"), ", in the field \"MARZ\" of the month at column 11"),
+        ("s", berlin("99 0 7 * * *"), ", in the field \"99\" of the second at column 1"),
         ("s", berlin("0 0 31 2 *"), "no occurrence within five years after 2026-11-25T00:00:00.000Z: \"0 0 31 2 *\""),
         (
             "s",

@@ -135,6 +135,11 @@ impl Record {
         }
         if self.declared != declared {
             let moves = self.changed.is_none() && self.declared.timing != declared.timing;
+            // The code decides what is started, also while an operator's times and policies hold.
+            if let Some(changed) = &mut self.changed {
+                changed.lane.workflow.clone_from(&declared.lane.workflow);
+                changed.lane.version.clone_from(&declared.lane.version);
+            }
             self.declared = declared;
             self.state.updated_at = now;
             is_changed = true;

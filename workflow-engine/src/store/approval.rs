@@ -1,6 +1,42 @@
-use crate::model::{Lane, RunId, Timestamp};
+use crate::model::{Lane, RunId, StepKind, Timestamp};
 
-/// A step of kind approval that waits.
+/// Says which approvals and decisions are read: see [`Store::approvals`](super::Store::approvals).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalList {
+    /// Only those of this run. `None`: those of all runs.
+    pub run: Option<RunId>,
+    /// `true`: decisions are read beside approvals.
+    pub decisions: bool,
+    /// Only those behind this place.
+    pub after: ApprovalPlace,
+    /// The largest number of rows.
+    pub limit: u32,
+}
+
+/// The place of an approval or a decision in the list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApprovalPlace {
+    /// When the run began to wait.
+    pub started_at: Timestamp,
+    /// The run.
+    pub run_id: RunId,
+    /// The key of the step.
+    pub step_key: String,
+}
+
+impl ApprovalPlace {
+    /// The place before all others.
+    #[must_use]
+    pub fn first() -> Self {
+        Self {
+            started_at: Timestamp::from_micros(i64::MIN),
+            run_id: RunId::from(uuid::Uuid::nil()),
+            step_key: String::new(),
+        }
+    }
+}
+
+/// A step that waits for an approval or a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingApproval {
     /// The run.
@@ -9,8 +45,18 @@ pub struct WaitingApproval {
     pub lane: Lane,
     /// The key of the step.
     pub step_key: String,
+    /// The kind of the step: an approval, or a signal that is a decision.
+    pub kind: StepKind,
     /// The output that the step wrote when it began, as JSON text.
     pub output: Option<String>,
     /// When it began.
     pub started_at: Timestamp,
+}
+
+impl WaitingApproval {
+    /// Returns the place of the step in the list.
+    #[must_use]
+    pub fn place(&self) -> ApprovalPlace {
+        ApprovalPlace { started_at: self.started_at, run_id: self.run_id, step_key: self.step_key.clone() }
+    }
 }

@@ -7,6 +7,8 @@
 
 mod bulk;
 mod change;
+mod system;
+mod wait;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -22,11 +24,11 @@ use crate::model::{
 
 use super::coded_writes::Encoded;
 use super::{
-    AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem,
-    EndedRun, ForeignTransaction, ForkWrite, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession,
-    ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns,
-    SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace,
-    WithinError, WorkerRecord, Write,
+    ApprovalList, AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules,
+    EmittedItem, EndedRun, ForeignTransaction, ForkWrite, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox,
+    LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan,
+    ScannedRuns, SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -227,12 +229,12 @@ impl Store for CodedStore {
         self.inner.wakes(ids).await
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        let mut approvals = self.inner.approvals(run, limit).await?;
-        for WaitingApproval { run_id, step_key, output, .. } in &mut approvals {
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        let mut approvals = self.inner.approvals(list).await?;
+        for WaitingApproval { run_id, step_key, kind, output, .. } in &mut approvals {
             if let Some(output) = output {
                 let context = PayloadContext::new(*run_id, PayloadPlace::StepOutput { key: step_key });
-                self.coding.show(&context.of_row(StepKind::Approval, AttemptStatus::Running), output);
+                self.coding.show(&context.of_row(*kind, AttemptStatus::Running), output);
             }
         }
         Ok(approvals)

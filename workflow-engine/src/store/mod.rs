@@ -64,15 +64,17 @@ mod seat_line;
 mod single;
 mod sorted_batch;
 mod statistics;
+mod system;
 mod target;
 mod transaction;
 mod transfer;
+mod wait;
 mod within;
 mod worker_record;
 mod write;
 
 pub use apply::{apply, apply_within};
-pub use approval::WaitingApproval;
+pub use approval::{ApprovalList, ApprovalPlace, WaitingApproval};
 pub use attempt_row::AttemptRow;
 pub use audit::{AuditList, AuditedWrite, InsertedAudit, ListedAudits};
 pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
@@ -115,9 +117,11 @@ pub use sorted_batch::{Indexed, SortedBatch};
 pub use statistics::{
     EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget, StatisticsWrite,
 };
+pub use system::SystemStore;
 pub use target::Target;
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use transfer::*;
+pub use wait::{MOST_AWAITED, MOST_HOLDERS, MOST_ROWS, WaitStore};
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use worker_record::WorkerRecord;
 pub use write::{
@@ -127,7 +131,9 @@ pub use write::{
 
 /// A database that stores runs.
 #[async_trait]
-pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send + Sync + 'static {
+pub trait Store:
+    BulkStore + ChangeStore + StatisticsStore + SystemStore + WaitStore + fmt::Debug + Send + Sync + 'static
+{
     /// Applies the writes in one durable transaction and returns the outcome of each, in their
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
@@ -206,10 +212,8 @@ pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send +
 
     /// Returns the history of a run: outcomes in the order of their positions, then attempts
     /// without a position in the order of step key and attempt. Of a stream it returns only the
-    /// last item, without its value, and the row of the number 0. Empty for an unknown run.
-    ///
-    /// # Errors
-    /// See [`Store::run`].
+    /// last item, without its value, and the row of the number 0. Empty for an unknown run. Fails
+    /// like [`Store::run`].
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError>;
 
     /// Returns a part of a history, for display: see [`HistoryScan`]. A payload that cannot be
@@ -231,10 +235,7 @@ pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send +
     async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError>;
 
     /// Returns how each of these runs ended, in any order; leaves out runs that have not ended. One
-    /// query for all.
-    ///
-    /// # Errors
-    /// See [`Store::run`].
+    /// query for all. Fails as [`Store::run`] does.
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError>;
 
     /// Returns those of these runs that the database does not have, in any order, by one query.
@@ -257,18 +258,18 @@ pub trait Store: BulkStore + ChangeStore + StatisticsStore + fmt::Debug + Send +
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError>;
 
-    /// Returns the `wakes` of each of these runs, in any order. One query for all.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
+    /// Returns the `wakes` of each of these runs, in any order. One query for all. Fails as
+    /// [`Store::find`] does.
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError>;
 
-    /// Returns approvals that runs wait for, the longest waiting first. An approval that was
-    /// decided is listed until its run has received the decision.
+    /// Returns approvals that runs wait for, and decisions if they are asked for, the longest
+    /// waiting first. A decision is a wait for a signal whose name begins with
+    /// [`DECISION_SIGNAL`](crate::model::DECISION_SIGNAL). One that was decided is listed until its
+    /// run has received the decision.
     ///
     /// # Errors
     /// See [`Store::run`].
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError>;
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError>;
 
     /// Returns the row of a schedule; `None` if there is none of this name.
     ///

@@ -43,6 +43,8 @@ fn schemas() -> Value {
     add::<operate::WorkerView>(&mut schemas);
     add::<operate::WorkflowView>(&mut schemas);
     add::<operate::SchedulePage>(&mut schemas);
+    add::<operate::OccurrenceView>(&mut schemas);
+    add::<operate::BackfillView>(&mut schemas);
     add::<operate::ApprovalPage>(&mut schemas);
     add::<operate::AuditPage>(&mut schemas);
     add::<operate::StartBulk>(&mut schemas);
@@ -51,6 +53,7 @@ fn schemas() -> Value {
     add::<operate::BulkView>(&mut schemas);
     add::<operate::StatsPage>(&mut schemas);
     add::<operate::FailurePage>(&mut schemas);
+    add::<operate::SystemView>(&mut schemas);
     let mut schemas = serde_json::to_value(schemas).unwrap();
     open(&mut schemas);
     describe(&mut schemas);

@@ -33,6 +33,13 @@ fn number(name: &str, least: u32, most: u32) -> Value {
     parameter("query", name, json!({ "type": "integer", "minimum": least, "maximum": most }))
 }
 
+/// A time that must be given, in microseconds since 1970.
+fn time(name: &str) -> Value {
+    let mut time = parameter("query", name, json!({ "type": "integer", "format": "int64" }));
+    time["required"] = json!(true);
+    time
+}
+
 fn one_of(place: &str, name: &str, words: &[&str]) -> Value {
     parameter(place, name, json!({ "type": "string", "enum": words }))
 }
@@ -273,6 +280,7 @@ fn operations() -> Vec<Operation> {
             .asks(watched())
             .streams("The events runs, committed and reset, each with JSON"),
         get("/counts", "readCounts", "Counts runs by state").reads("Counts"),
+        get("/system", "readSystem", "Reads the facts that the database has about itself").reads("SystemView"),
         get("/queues", "listQueues", "Lists queues").answers(200, "The queues", list_of("QueueView")),
         get("/queues/{queue}/gates", "listGates", "Lists the gates of a queue")
             .asks([cursor(), limit(200)])
@@ -285,8 +293,14 @@ fn operations() -> Vec<Operation> {
         get("/workflows", "listWorkflows", "Lists workflows").answers(200, "The workflows", list_of("WorkflowView")),
         get("/schedules", "listSchedules", "Lists schedules").asks([cursor(), limit(500)]).reads("SchedulePage"),
         get("/schedules/{schedule}", "readSchedule", "Reads a schedule").reads("ScheduleView"),
-        get("/approvals", "listApprovals", "Lists the approvals that runs wait for")
-            .asks([parameter("query", "run", json!({ "type": "string", "format": "uuid" })), limit(1_000)])
+        get("/schedules/{schedule}/next", "listOccurrences", "Lists the next occurrences of a schedule")
+            .asks([number("count", 1, 1_000)])
+            .answers(200, "The occurrences, the first one first", list_of("OccurrenceView")),
+        get("/schedules/{schedule}/backfill", "previewBackfill", "Counts the occurrences that a backfill would start")
+            .asks([time("after"), time("until"), number("max", 1, 100_000)])
+            .reads("BackfillView"),
+        get("/approvals", "listApprovals", "Lists the approvals and decisions that runs wait for")
+            .asks([parameter("query", "run", json!({ "type": "string", "format": "uuid" })), cursor(), limit(1_000)])
             .reads("ApprovalPage"),
         get("/audit", "listAudit", "Lists the orders that changed something")
             .asks([text("verb"), text("target"), text("actor"), cursor(), limit(1_000)])

@@ -53,5 +53,14 @@ WHERE ($7::text[] IS NULL OR r.status = ANY ($7))
   AND ($34::boolean IS NULL OR (r.attempt > 1) = $34)
   AND ($35::boolean IS NULL OR (r.parent_run_id IS NOT NULL) = $35)
   AND ($36::boolean IS NULL OR (r.status = 'parked' AND r.error IS NOT NULL) = $36)
+  AND ($37::bigint IS NULL OR r.completed_at - r.started_at >= $37)
+  AND ($38::bigint IS NULL OR r.completed_at - r.started_at < $38)
+  AND ($39::boolean IS NULL OR (
+      r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= $40::bigint
+      AND (l.queue, r.workflow_name, l.version) IN (
+          SELECT u.queue, u.workflow, u.version
+          FROM json_to_recordset($41::text::json) AS u (queue text, workflow text, version text)
+      )
+  ) = $39)
 ORDER BY s.id {order}
 LIMIT $6::bigint

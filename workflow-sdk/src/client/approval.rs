@@ -6,17 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, StepAttempt, StepKind,
-    Timestamp, WaitNote, approval_signal,
+    Timestamp, WaitNote, approval_signal, decision_of,
 };
 use workflow_engine::runtime::round_trip_for_caller;
-use workflow_engine::store::{Outcome, WaitingApproval, Write};
+use workflow_engine::store::{ApprovalList, ApprovalPlace, Outcome, WaitingApproval, Write};
 
 use super::{Client, ClientError};
 
 /// Approvals that one call reads at most.
 const MAX_APPROVALS: u32 = 1000;
 
-/// An approval that a run waits for.
+/// The kind of an answer that a run waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApprovalKind {
+    /// An approval: yes or no.
+    #[default]
+    Approval,
+    /// A decision of a flow: one of its options.
+    Decision,
+}
+
+/// An approval or a decision that a run waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -25,8 +38,12 @@ pub struct PendingApproval {
     pub run_id: RunId,
     /// The run's queue, workflow and version.
     pub lane: Lane,
+    /// Whether the run waits for an approval or for a decision.
+    #[serde(default)]
+    pub kind: ApprovalKind,
     /// The key that [`Client::approve`] takes: the name of the approval, with `:1`, `:2`, ... for
-    /// repeats in the run.
+    /// repeats in the run. Of a decision: the name of its step behind the names of the loops and
+    /// branches around it, with such a number.
     pub key: String,
     /// The person or group that is asked.
     pub to: Option<String>,
@@ -40,8 +57,13 @@ impl From<WaitingApproval> for PendingApproval {
     fn from(approval: WaitingApproval) -> Self {
         let note = approval.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
         let WaitNote { until, to, .. } = note.unwrap_or_default();
-        let WaitingApproval { run_id, lane, step_key: key, started_at: since, .. } = approval;
-        Self { run_id, lane, key, to, since, until }
+        let WaitingApproval { run_id, lane, step_key, kind, started_at: since, .. } = approval;
+        let decision = decision_of(&step_key).filter(|_| kind == StepKind::Signal).map(str::to_owned);
+        let (kind, key) = match decision {
+            Some(key) => (ApprovalKind::Decision, key),
+            None => (ApprovalKind::Approval, step_key),
+        };
+        Self { run_id, lane, kind, key, to, since, until }
     }
 }
 
@@ -184,7 +206,8 @@ impl Client {
     }
 
     async fn read_approvals(&self, run_id: Option<RunId>) -> Result<Vec<PendingApproval>, ClientError> {
-        let approvals = self.read(self.store().approvals(run_id, MAX_APPROVALS)).await?;
+        let list = ApprovalList { run: run_id, decisions: false, after: ApprovalPlace::first(), limit: MAX_APPROVALS };
+        let approvals = self.read(self.store().approvals(&list)).await?;
         Ok(approvals.into_iter().map(PendingApproval::from).collect())
     }
 

@@ -15,6 +15,11 @@ impl Client {
         Self(Arc::new(Inner { audit: Some(order), ..Inner::clone(&self.0) }))
     }
 
+    /// Returns `true` if the next change of this client leaves an audit row.
+    pub(super) fn is_audited(&self) -> bool {
+        self.0.audit.is_some()
+    }
+
     /// Returns the write that this client commits in place of a write.
     pub(super) fn audit(&self, write: Write) -> Write {
         match &self.0.audit {

@@ -277,6 +277,19 @@ pub enum ClientError {
         /// The first occurrence.
         first: Timestamp,
     },
+    /// A backfill ends before it begins, or at its beginning. Nothing was started.
+    #[error(
+        "the backfill of schedule {name:?} after {after} and up to {until} has no time in it; give an end that is \
+         later than the beginning"
+    )]
+    EmptyBackfill {
+        /// The name.
+        name: String,
+        /// The beginning.
+        after: Timestamp,
+        /// The end.
+        until: Timestamp,
+    },
     /// A later release has written the schedule.
     #[error(transparent)]
     UnreadableSchedule(#[from] UnreadableSchedule),

@@ -1,16 +1,19 @@
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{
-    AttemptStatus, ErrorKind, FullQueue, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError,
-    Timestamp, WorkerId,
+    AttemptStatus, ErrorKind, FullQueue, Lane, QueuePause, Rate, Run, RunId, RunStatus, StepAttempt, StepKind,
+    StoredError, Timestamp, WorkerId,
 };
 use workflow_engine::store::WorkerRecord;
 
+use crate::operate::Count;
+
 use super::awaited::{Awaited, awaited, has_body};
+
+mod text;
 
 #[cfg(test)]
 #[path = "explanation_tests.rs"]
@@ -111,6 +114,10 @@ pub enum Explanation {
         since: Timestamp,
         /// How many live workers serve the run.
         workers: usize,
+        /// How many due runs of its lane, behind its gate, are claimed before it; counted to 1,000.
+        /// `None` for a run whose worker died, which is claimed at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ahead: Option<Count>,
     },
     /// The run is due, but its queue is paused.
     QueuePaused {
@@ -129,6 +136,17 @@ pub enum Explanation {
         queue: String,
         /// The largest number of runs.
         limit: u32,
+        /// How many runs of the queue are under way: more than the limit, if that was lowered.
+        /// `None` in the answer of an older release.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        running: Option<Count>,
+        /// At most three of these runs, those with the smallest ids.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        held_by: Vec<RunId>,
+        /// How many due runs of its lane, behind its gate, are claimed before it: see
+        /// [`Explanation::Due`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ahead: Option<Count>,
     },
     /// The run is due and has not begun, but the rate of its queue is used up.
     QueueRate {
@@ -151,6 +169,17 @@ pub enum Explanation {
         gate: String,
         /// The largest number of runs.
         limit: u32,
+        /// How many runs behind the gate are under way: more than the limit, if that was lowered.
+        /// `None` in the answer of an older release.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        running: Option<Count>,
+        /// At most three of these runs, those with the smallest ids.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        held_by: Vec<RunId>,
+        /// How many due runs of its lane, behind its gate, are claimed before it: see
+        /// [`Explanation::Due`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ahead: Option<Count>,
     },
     /// The run is due and has not begun, but the rate of its gate is used up.
     GateRate {
@@ -257,7 +286,7 @@ impl Explanation {
         let since = run.available_at;
         let serving = live().filter(|worker| worker.lanes.contains(&run.lane)).count();
         if serving > 0 {
-            return Self::Due { since, workers: serving };
+            return Self::Due { since, workers: serving, ahead: None };
         }
         let lanes = live().flat_map(|worker| &worker.lanes).filter(|lane| lane.workflow == run.lane.workflow);
         let served: BTreeSet<Lane> = lanes.cloned().collect();
@@ -267,136 +296,4 @@ impl Explanation {
 
 fn ends_at(row: &StepAttempt) -> Option<Timestamp> {
     serde_json::from_str(row.output.as_deref()?).ok()
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended { status: RunStatus::Canceled, at, .. } => write!(f, "the run was canceled at {at}"),
-            Self::Ended { status, at, error } => {
-                write!(f, "the run {status} at {at}")?;
-                error.as_ref().map_or(Ok(()), |error| write!(f, ": {}", one_line(error)))
-            }
-            Self::Paused { since, worker: None } => {
-                write!(f, "the run is paused since {since}; resume it to let it go on")
-            }
-            Self::Paused { since, worker: Some(worker) } => {
-                write!(f, "the run is paused since {since}, and worker {worker} lets its running steps end")
-            }
-            Self::Running { worker, since, steps } => {
-                write!(f, "the run is running on worker {worker}, first claimed at {since}")?;
-                list(f, ", in ", " and ", steps)
-            }
-            Self::Stalled { worker, since } => write!(
-                f,
-                "the run is running on worker {worker}, but no step of it has begun or ended since {since}: its \
-                 workflow awaits something that is not a call of its context, computes, or is in a transaction; \
-                 the log of the worker says more"
-            ),
-            Self::Scheduled { at } => write!(f, "the run starts at {at}"),
-            Self::Retrying { at, attempt, error } => {
-                write!(f, "the run failed and is tried again at {at}, as attempt {attempt}: {}", one_line(error))
-            }
-            Self::Diverged { at, error } => {
-                write!(f, "the run waits for other code and is tried again at {at}: {}", one_line(error))
-            }
-            Self::Waiting { until, on } => {
-                f.write_str("the run waits")?;
-                list(f, " for ", " or ", on)?;
-                // A wait that names its end need not be followed by that end again.
-                let unnamed = until.filter(|until| on.iter().all(|awaited| awaited.until != Some(*until)));
-                unnamed.map_or(Ok(()), |until| write!(f, ", until {until}"))
-            }
-            Self::Suspected { at, crashes } => write!(
-                f,
-                "the run may be what killed its worker {crashes} times; it waits to be driven among fewer runs, \
-                 until {at}"
-            ),
-            Self::Due { since, workers: 1 } => {
-                write!(f, "the run is due since {since}; 1 worker serves it and takes it once it has room")
-            }
-            Self::Due { since, workers } => {
-                write!(f, "the run is due since {since}; {workers} workers serve it, and the first with room takes it")
-            }
-            Self::QueuePaused { since, queue, pause } => write!(
-                f,
-                "the run is due since {since}, but queue {queue} is paused since {}: {}; resume the queue to let its \
-                 runs go on",
-                pause.since, pause.reason
-            ),
-            Self::QueueFull { since, queue, limit: 0 } => write!(
-                f,
-                "the run is due since {since}, but the limit of queue {queue} is 0, so none of its runs may go on"
-            ),
-            Self::QueueFull { since, queue, limit } => {
-                write!(f, "the run is due since {since}, but {limit} of {limit} runs of queue {queue} are under way")
-            }
-            Self::QueueRate { since, queue, rate, next_at } => write!(
-                f,
-                "the run is due since {since}, but the rate of queue {queue} ({rate}) lets the next run begin at {next_at}"
-            ),
-            Self::GateFull { since, queue, gate, limit: 0 } => write!(
-                f,
-                "the run is due since {since}, but the limit of each gate of queue {queue} is 0, so no run behind gate \
-                 {gate} may go on"
-            ),
-            Self::GateFull { since, queue, gate, limit } => write!(
-                f,
-                "the run is due since {since}, but {limit} of {limit} runs behind gate {gate} of queue {queue} are under way"
-            ),
-            Self::GateRate { since, queue, gate, rate, next_at } => write!(
-                f,
-                "the run is due since {since}, but the rate of gate {gate} of queue {queue} ({rate}) lets the next run \
-                 begin at {next_at}"
-            ),
-            Self::WaitsForSeat { since, step, limit, key, concurrency, rate, begins_at, taken, ahead } => {
-                write!(f, "step {step:?} waits since {since} for a seat of limit {limit} for key {key}: ")?;
-                match (concurrency, rate) {
-                    (Some(0), _) => f.write_str("the limit is 0, so no body may begin")?,
-                    (Some(seats), _) => write!(f, "{taken} of {seats} are taken")?,
-                    (None, Some(_)) => f.write_str("any number may be taken")?,
-                    (None, None) => f.write_str("there is no limit any more")?,
-                }
-                if let (Some(rate), Some(begins_at)) = (rate, begins_at) {
-                    write!(f, ", the rate ({rate}) lets it begin at {begins_at}")?;
-                }
-                match ahead {
-                    0 => f.write_str(", and it is the next"),
-                    1 => f.write_str(", and 1 step waits before it"),
-                    ahead => write!(f, ", and {ahead} steps wait before it"),
-                }
-            }
-            Self::NoRoom { full } => write!(f, "the start would be refused: {full}"),
-            Self::Unserved { since, lane, served } => {
-                write!(f, "the run is due since {since}, but no worker serves {lane}; ")?;
-                if served.is_empty() {
-                    return write!(f, "no worker knows {}", lane.workflow);
-                }
-                let names = served.iter().map(|other| match other.queue == lane.queue {
-                    true => format!("version {}", other.version),
-                    false => format!("version {} in queue {}", other.version, other.queue),
-                });
-                list(f, "workers serve ", " and ", &names.collect::<Vec<_>>())
-            }
-        }
-    }
-}
-
-fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, before: &str, between: &str, items: &[T]) -> fmt::Result {
-    for (place, item) in items.iter().enumerate() {
-        write!(f, "{}{item}", if place == 0 { before } else { between })?;
-    }
-    Ok(())
-}
-
-/// Shortens a report of several lines to its first line and the difference. The whole report stands
-/// in the run's error.
-fn one_line(error: &StoredError) -> String {
-    let text = error.to_string();
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.next().unwrap_or_default();
-    match lines.find_map(|line| line.strip_prefix("differs:")) {
-        Some(difference) => format!("{first}: {}", difference.trim()),
-        None => first.to_owned(),
-    }
 }

@@ -1,12 +1,18 @@
 use workflow_engine::model::{FullQueue, Rate, Run, RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse, HistoryRows, HistoryScan, WaitingPlace};
 
+use crate::operate::Count;
+
 use super::{Client, ClientError, Explanation, Start};
 
 /// The most rows of steps without an outcome that are read to explain a run.
 const MOST_OPEN: u32 = 1_000;
 /// The largest note of a wait that is read to explain a run, in bytes.
 const NOTE_BYTES: u32 = 8 * 1024;
+/// The largest number to which the runs before a run are counted.
+const MOST_AHEAD: u32 = 1_000;
+/// The most runs that are named as holders of slots.
+const MOST_NAMED: u32 = 3;
 
 impl Client {
     /// Explains what a run waits for. It tells a run that waits for its turn from a run whose
@@ -56,9 +62,9 @@ impl Client {
     /// nothing is written.
     ///
     /// The answer is that of [`Client::explain`] for a run that was started at this moment, so
-    /// [`Explanation::Due`] means that nothing holds it back, and [`Explanation::Scheduled`] that
-    /// the start has a delay. The next moment may be another one: runs that wait already may go
-    /// first. Another run with the key or single key of the start is not looked for.
+    /// [`Explanation::Due`] means that no limit holds it back and tells how many runs of its lane
+    /// go first, and [`Explanation::Scheduled`] means that the start has a delay. The next moment
+    /// may be another one. Another run with the key or single key of the start is not looked for.
     ///
     /// # Errors
     /// See [`Client::start`] for a start that is refused; [`ClientError::Database`].
@@ -114,7 +120,10 @@ impl Client {
         let now = self.now().await?;
         let explanation = Explanation::of(run, history, &workers, now);
         match explanation {
-            Explanation::Due { since, .. } => Ok(self.held_back(run, since, now).await?.unwrap_or(explanation)),
+            Explanation::Due { since, workers, .. } => match self.held_back(run, since, now).await? {
+                Some(held_back) => Ok(held_back),
+                None => Ok(Explanation::Due { since, workers, ahead: self.count_ahead(run).await? }),
+            },
             Explanation::Running { .. } | Explanation::Stalled { .. } | Explanation::Waiting { .. } => {
                 Ok(self.seat_awaited(run).await?.unwrap_or(explanation))
             }
@@ -139,7 +148,11 @@ impl Client {
             let GateUse { running, used_until } = self.read(self.0.store.gate_use(&queue.name, gate)).await?;
             let gate = gate.clone();
             if let Some(limit) = limits.per_gate.concurrency.filter(|limit| running >= *limit) {
-                return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate, limit }));
+                let running = Some(Count { runs: running, at_least: false });
+                let held_by = self.slot_holders(&queue.name, Some(&gate)).await?;
+                let ahead = self.count_ahead(run).await?;
+                let queue = queue.name;
+                return Ok(Some(Explanation::GateFull { since, queue, gate, limit, running, held_by, ahead }));
             }
             if let Some(rate) = used_up(limits.per_gate.rate, used_until) {
                 let next_at = rate.next_at(used_until);
@@ -151,7 +164,28 @@ impl Client {
             return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
         }
         let Some(limit) = limits.concurrency else { return Ok(None) };
-        let is_full = self.queue(&queue.name).running(limit).await? >= limit;
-        Ok(is_full.then_some(Explanation::QueueFull { since, queue: queue.name, limit }))
+        // A limit that was lowered has more runs beside it than it allows.
+        let bound = limit.saturating_add(MOST_AHEAD);
+        let running = self.queue(&queue.name).running(bound.saturating_add(1)).await?;
+        if running < limit {
+            return Ok(None);
+        }
+        let (running, held_by) = (Some(Count::up_to(bound, running)), self.slot_holders(&queue.name, None).await?);
+        let ahead = self.count_ahead(run).await?;
+        Ok(Some(Explanation::QueueFull { since, queue: queue.name, limit, running, held_by, ahead }))
+    }
+
+    async fn slot_holders(&self, queue: &str, gate: Option<&str>) -> Result<Vec<RunId>, ClientError> {
+        self.read(self.0.store.slot_holders(queue, gate, MOST_NAMED)).await
+    }
+
+    /// Counts the due runs that are claimed before a due one. A run whose lease has ended is taken
+    /// over before all of them.
+    async fn count_ahead(&self, run: &Run) -> Result<Option<Count>, ClientError> {
+        if run.status == RunStatus::Running {
+            return Ok(None);
+        }
+        let due = self.read(self.0.store.due_before(run, MOST_AHEAD + 1)).await?;
+        Ok(Some(Count::up_to(MOST_AHEAD, due)))
     }
 }

@@ -45,7 +45,7 @@ use workflow_engine::model::{
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{CodedStore, Coding, Outcome, PauseOutcome, ResumeOutcome, Store, Write};
 
-pub use approval::{Decide, PendingApproval};
+pub use approval::{ApprovalKind, Decide, PendingApproval};
 pub use awaited::Awaited;
 pub use backfill::{Backfill, BackfillPreview, BackfillReport};
 pub use cancel::Cancel;
@@ -57,8 +57,8 @@ pub use export::{Export, run_history};
 pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
 pub use limit::{LimitHandle, call_waiting_seats};
-pub use open::open;
 pub(crate) use open::open_transferable;
+pub use open::{migration_script, open};
 pub use pool::ApplicationPool;
 pub use queue::QueueHandle;
 use result_watch::ResultWatch;

@@ -10,6 +10,23 @@ pub async fn open(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>, Co
     Ok(open_transferable(url, options).await?)
 }
 
+/// Returns the SQL that a migration executes in a database like this one whose schema has the
+/// version `found`, 0 without tables. Connects to nothing.
+///
+/// # Errors
+/// [`ConnectError::UnknownScheme`], also for a database whose feature is missing.
+pub fn migration_script(url: &str, schema: &str, found: i64) -> Result<String, ConnectError> {
+    // SQLite has no schemas, and a build may have neither driver.
+    let _ = (schema, found);
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        #[cfg(feature = "sqlite")]
+        Some("sqlite") => Ok(workflow_sqlite::migration_script(found)),
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => Ok(workflow_postgres::migration_script(schema, found)),
+        _ => Err(ConnectError::UnknownScheme { url: redact(url) }),
+    }
+}
+
 /// Opens a store as [`open`] does, so that its whole system can be copied.
 ///
 /// # Errors

@@ -1,15 +1,18 @@
 use std::fmt;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use workflow_engine::model::{Lane, NewRun, Timestamp};
 use workflow_engine::schedule::{
-    Calendar, InvalidSchedule, Occurrence, Origin, PauseCause, Record, UnreadableSchedule,
+    Calendar, Declaration, InvalidSchedule, Occurrence, Origin, PauseCause, Record, UnreadableSchedule,
 };
 use workflow_engine::store::{Outcome, ScheduleWrite, Write};
 
 use super::schedule::ReadSchedule;
 use super::start::check_size;
 use super::{Backfill, Client, ClientError, ScheduleInfo, Trigger};
-use crate::schedule::{DeclaredSchedule, Schedule, ScheduleInput};
+use crate::schedule::{DeclaredSchedule, Schedule, ScheduleInput, input_text, next_occurrences};
 
 /// A handle of a schedule. Get one from [`Client::schedule`] or [`Client::create_schedule`].
 #[derive(Clone)]
@@ -50,10 +53,8 @@ impl ScheduleHandle {
     /// # Errors
     /// See [`ScheduleHandle::describe`].
     pub async fn next(&self, count: usize) -> Result<Vec<Occurrence>, ClientError> {
-        const MOST: usize = 1000;
         let ReadSchedule { calendar, now, .. } = self.read().await?;
-        let times = calendar.between(now, Timestamp::FAR_FUTURE, count.min(MOST));
-        Ok(times.map(|at| calendar.occurrence(&self.name, at, 0)).collect())
+        Ok(next_occurrences(&calendar, &self.name, now, count))
     }
 
     /// Pauses the schedule: no occurrence starts a run until it is [resumed](Self::resume).
@@ -142,8 +143,9 @@ impl ScheduleHandle {
     /// [preview](Backfill::preview), set its options, then await it.
     ///
     /// # Errors
-    /// Awaiting the builder returns [`ClientError::LargeBackfill`] above its limit,
-    /// [`ClientError::ComputedInput`] if code computes the input and none was given, or an error of
+    /// Awaiting the builder returns [`ClientError::EmptyBackfill`] if `until` is not later than
+    /// `after`, [`ClientError::LargeBackfill`] above its limit, [`ClientError::ComputedInput`] if
+    /// code computes the input and none was given, [`ClientError::QueueFull`], or an error of
     /// [`ScheduleHandle::describe`].
     ///
     /// # Cancel safety
@@ -211,18 +213,55 @@ impl ScheduleHandle {
             Some(ScheduleInput::Computed(_)) => return Err(ClientError::ComputedInput { name }),
             None => None,
         };
-        let limit = self.client.payload_limit();
-        self.change(|read| {
+        let starts_other = input.is_some();
+        self.redeclare(input, |record| {
             let mut declaration = declaration.clone();
-            if input.is_none() {
-                let present = &read.record.declared;
+            if !starts_other {
+                let present = &record.declared;
                 let queue = if names_queue { declaration.lane.queue } else { present.lane.queue.clone() };
                 declaration.lane = Lane { queue, ..present.lane.clone() };
                 declaration.gate = declaration.gate.or_else(|| present.gate.clone());
-            } else if read.record.origin != Origin::Api {
-                return Err(ClientError::ScheduleOfCode { name: name.clone() });
             }
-            let calendar = declaration.check(&name, read.now)?;
+            declaration
+        })
+        .await
+    }
+
+    /// Changes the declaration that holds, and the input if there is one. For orders.
+    ///
+    /// # Errors
+    /// See [`ScheduleHandle::update`].
+    pub(crate) async fn edit<I: Serialize + DeserializeOwned>(
+        &self,
+        input: Option<&I>,
+        edit: impl Fn(&mut Declaration),
+    ) -> Result<(), ClientError> {
+        let input = input.map(|input| input_text(&self.name, input)).transpose()?;
+        self.redeclare(input, |record| {
+            let mut declaration = record.declaration().clone();
+            edit(&mut declaration);
+            declaration
+        })
+        .await
+    }
+
+    /// Replaces the declaration by the one that `declare` makes of the record, and the input if
+    /// there is one.
+    async fn redeclare(
+        &self,
+        input: Option<String>,
+        declare: impl Fn(&Record) -> Declaration,
+    ) -> Result<(), ClientError> {
+        let limit = self.client.payload_limit();
+        self.change(|read| {
+            let declaration = declare(&read.record);
+            let (lane, of_code) = (&declaration.lane, &read.record.declared.lane);
+            let starts_other =
+                input.is_some() || (&lane.workflow, &lane.version) != (&of_code.workflow, &of_code.version);
+            if starts_other && read.record.origin != Origin::Api {
+                return Err(ClientError::ScheduleOfCode { name: self.name.clone() });
+            }
+            let calendar = declaration.check(&self.name, read.now)?;
             if let Some(input) = &input {
                 check_size(&declaration.lane.workflow, input, &declaration.tags, limit)?;
                 read.row.input = Some(input.clone());
@@ -232,6 +271,21 @@ impl ScheduleHandle {
             Ok(Change::Write(()))
         })
         .await
+    }
+
+    /// Returns `true` if a client has created the schedule with this declaration and this input,
+    /// and neither was changed since.
+    ///
+    /// # Errors
+    /// See [`ScheduleHandle::describe`].
+    pub(crate) async fn is_as_created(&self, schedule: Schedule) -> Result<bool, ClientError> {
+        let DeclaredSchedule { declaration, input, .. } = schedule.into_parts()?;
+        let read = self.read().await?;
+        let has_input = match (&read.row.input, input) {
+            (Some(present), Some(ScheduleInput::Fixed(Ok(input)))) => *present == input,
+            _ => false,
+        };
+        Ok(has_input && read.record.origin == Origin::Api && read.record.declared == declaration)
     }
 
     /// Returns to the declaration of the code, and returns whether the schedule was in drift.

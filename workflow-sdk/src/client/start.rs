@@ -253,8 +253,9 @@ impl<O> Start<O> {
     /// Returns the run that this start would create if it was committed now.
     pub(super) fn into_run(self, now: Timestamp) -> Result<Run, ClientError> {
         let (_, new, _) = self.checked()?;
+        let priority = new.rank().priority();
         let mut run = Run::pending(new.id, new.lane, new.input, new.start.resolve(now), now);
-        run.gate = new.gate;
+        (run.gate, run.priority) = (new.gate, priority);
         Ok(run)
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use workflow_engine::model::{BulkId, LimitRule, Priority, QueueLimits, RunId, Timestamp};
 
-use super::{Payload, Role, StartBulk};
+use super::{BackfillSchedule, CreateSchedule, Payload, Role, StartBulk, UpdateSchedule};
 
 /// The change that an order makes: see [`Operate::perform`](super::Operate::perform).
 ///
@@ -134,6 +134,12 @@ pub enum Action {
         /// The limit.
         limit: String,
     },
+    /// Creates a schedule.
+    CreateSchedule(Box<CreateSchedule>),
+    /// Changes a schedule.
+    UpdateSchedule(Box<UpdateSchedule>),
+    /// Starts the runs of past occurrences of a schedule.
+    BackfillSchedule(Box<BackfillSchedule>),
     /// Keeps a schedule from starting runs. The order's reason is shown with the schedule.
     PauseSchedule {
         /// The schedule.
@@ -214,6 +220,10 @@ pub struct StartRun {
     /// In how many milliseconds the run fails if it has not ended. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// The single key: while a run of the workflow has it and has not ended, the start leads to
+    /// that run. See [`Start::single`](crate::Start::single). Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single: Option<String>,
     /// The tags. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
@@ -234,6 +244,7 @@ impl StartRun {
             at: None,
             delay_ms: None,
             deadline_ms: None,
+            single: None,
             tags: BTreeMap::new(),
         }
     }
@@ -296,6 +307,9 @@ impl Action {
             Self::WeighGate { .. } => "gate.weigh",
             Self::SetLimit { .. } => "limit.set",
             Self::ClearLimit { .. } => "limit.clear",
+            Self::CreateSchedule(_) => "schedule.create",
+            Self::UpdateSchedule(_) => "schedule.update",
+            Self::BackfillSchedule(_) => "schedule.backfill",
             Self::PauseSchedule { .. } => "schedule.pause",
             Self::ResumeSchedule { .. } => "schedule.resume",
             Self::TriggerSchedule { .. } => "schedule.trigger",
@@ -330,6 +344,9 @@ impl Action {
             | Self::ClearQueueLimits { queue } => format!("queue:{queue}"),
             Self::WeighGate { queue, gate, .. } => format!("gate:{queue}/{gate}"),
             Self::SetLimit { limit, .. } | Self::ClearLimit { limit } => format!("limit:{limit}"),
+            Self::CreateSchedule(create) => format!("schedule:{}", create.schedule),
+            Self::UpdateSchedule(update) => format!("schedule:{}", update.schedule),
+            Self::BackfillSchedule(backfill) => format!("schedule:{}", backfill.schedule),
             Self::PauseSchedule { schedule }
             | Self::ResumeSchedule { schedule }
             | Self::TriggerSchedule { schedule, .. }
@@ -352,7 +369,9 @@ impl Action {
             Self::SetPriority { .. } | Self::MoveTo { .. } => Role::Operator,
             Self::PauseQueue { .. } | Self::ResumeQueue { .. } | Self::EmitEvent { .. } => Role::Operator,
             Self::PauseSchedule { .. } | Self::ResumeSchedule { .. } => Role::Operator,
-            Self::TriggerSchedule { .. } => Role::Operator,
+            // Their runs do what the schedule declares, as every start by an operator may.
+            Self::TriggerSchedule { .. } | Self::BackfillSchedule(_) => Role::Operator,
+            Self::CreateSchedule(_) | Self::UpdateSchedule(_) => Role::Admin,
             Self::DeleteRun { .. } | Self::DeleteSchedule { .. } | Self::RevertSchedule { .. } => Role::Admin,
             Self::SetQueueLimits { .. } | Self::ClearQueueLimits { .. } | Self::WeighGate { .. } => Role::Admin,
             Self::SetLimit { .. } | Self::ClearLimit { .. } => Role::Admin,
@@ -362,7 +381,7 @@ impl Action {
     }
 
     /// Returns the arguments of the audit row: names, ids and limits. Payloads are left out, and so
-    /// are the key and the tags of a start, because the row outlives a deletion of the run.
+    /// are the keys and the tags of a start, because the row outlives a deletion of the run.
     pub(super) fn arguments(&self) -> String {
         let all = match self {
             Self::StartRun(start) => {
@@ -379,6 +398,13 @@ impl Action {
             Self::SetQueueLimits { limits, .. } => json!({ "limits": limits }),
             Self::WeighGate { weight, .. } => json!({ "weight": weight }),
             Self::SetLimit { rule, .. } => json!({ "rule": rule }),
+            Self::CreateSchedule(create) => {
+                json!({ "workflow": create.workflow, "settings": create.settings.audited() })
+            }
+            Self::UpdateSchedule(update) => json!({ "settings": update.settings.audited() }),
+            Self::BackfillSchedule(backfill) => {
+                json!({ "after": backfill.after, "until": backfill.until, "max": backfill.max })
+            }
             Self::CancelRun { .. } | Self::TerminateRun { .. } | Self::PauseRun { .. } | Self::ResumeRun { .. } => {
                 Value::Null
             }
@@ -403,6 +429,9 @@ impl Action {
             (Self::StartRun(start), "input") => start.input = exact,
             (Self::ForkRun(fork), "input") if fork.input.is_some() => fork.input = Some(exact),
             (Self::TriggerSchedule { input, .. }, "input") if input.is_some() => *input = Some(exact),
+            (Self::CreateSchedule(create), "input") => create.input = exact,
+            (Self::UpdateSchedule(update), "input") if update.input.is_some() => update.input = Some(exact),
+            (Self::BackfillSchedule(backfill), "input") if backfill.input.is_some() => backfill.input = Some(exact),
             (Self::SignalRun { payload, .. } | Self::EmitEvent { payload, .. }, "payload") => *payload = exact,
             (Self::StartBulk(start), "apply") => start.apply.set_payload(exact),
             _ => {}

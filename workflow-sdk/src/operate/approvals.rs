@@ -1,22 +1,36 @@
-//! Approvals that runs wait for.
+//! Approvals and decisions that runs wait for.
 
 use serde::{Deserialize, Serialize};
 
-use workflow_engine::model::RunId;
+use workflow_engine::model::{RunId, Timestamp};
+use workflow_engine::store::{ApprovalList, ApprovalPlace};
 
 use crate::{Client, PendingApproval};
 
-use super::{OperateError, run};
+use super::{Cursor, OperateError, run};
 
-/// Asks for the approvals that runs wait for: see
+/// Asks for the approvals and decisions that runs wait for: see
 /// [`Operate::approvals`](super::Operate::approvals).
+///
+/// ```
+/// use workflow_sdk::operate::ListApprovals;
+///
+/// let text = serde_json::to_string(&ListApprovals::new().limit(20))?;
+/// assert_eq!(text, r#"{"limit":20}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListApprovals {
     /// Only those of this run. Default: of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The largest number of approvals. Default: 100. Range: 1 to [`ListApprovals::MAX_LIMIT`].
+    /// The place at which the page begins: [`ApprovalPage::next`] of a page of this request.
+    /// Default: the one that waits for the longest time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+    /// The largest number of approvals and decisions. Default: 100. Range: 1 to
+    /// [`ListApprovals::MAX_LIMIT`].
     #[serde(default = "default_limit")]
     pub limit: u32,
 }
@@ -27,7 +41,7 @@ const fn default_limit() -> u32 {
 
 impl Default for ListApprovals {
     fn default() -> Self {
-        Self { run: None, limit: default_limit() }
+        Self { run: None, cursor: None, limit: default_limit() }
     }
 }
 
@@ -48,36 +62,77 @@ impl ListApprovals {
         self
     }
 
-    /// Sets the largest number of approvals. Default: 100. Range: 1 to
+    /// Begins the page at this place. Default: the one that waits for the longest time.
+    #[must_use]
+    pub fn cursor(mut self, cursor: Cursor) -> Self {
+        self.cursor = Some(cursor);
+        self
+    }
+
+    /// Sets the largest number of approvals and decisions. Default: 100. Range: 1 to
     /// [`ListApprovals::MAX_LIMIT`]; another value is refused where the page is read.
     #[must_use]
     pub fn limit(mut self, approvals: u32) -> Self {
         self.limit = approvals;
         self
     }
+
+    /// Returns the text to which a cursor of this request belongs.
+    fn identity(&self) -> String {
+        format!("approvals {:?}", self.run)
+    }
 }
 
-/// The approvals that wait for the longest time.
+/// The approvals and decisions that wait for the longest time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ApprovalPage {
-    /// The approvals, the longest waiting first.
+    /// The approvals and decisions, the longest waiting first.
     pub items: Vec<PendingApproval>,
-    /// `true` if no further approval waits.
+    /// `true` if no further one waits.
     pub complete: bool,
+    /// The place at which the list goes on. `None` at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cursor>,
+}
+
+/// The place of an approval or a decision in the list.
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    since: Timestamp,
+    run: RunId,
+    step: String,
+}
+
+impl From<ApprovalPlace> for Place {
+    fn from(ApprovalPlace { started_at: since, run_id: run, step_key: step }: ApprovalPlace) -> Self {
+        Self { since, run, step }
+    }
+}
+
+impl From<Place> for ApprovalPlace {
+    fn from(Place { since: started_at, run: run_id, step: step_key }: Place) -> Self {
+        Self { started_at, run_id, step_key }
+    }
 }
 
 /// See [`Operate::approvals`](super::Operate::approvals).
 pub(super) async fn approvals(client: &Client, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
-    let ListApprovals { run: id, limit } = list;
+    let identity = list.identity();
+    let ListApprovals { run: id, cursor, limit } = list;
     OperateError::check_limit(limit, ListApprovals::MAX_LIMIT, "approvals")?;
-    let mut waiting = client.read(client.store().approvals(id, limit + 1)).await?;
+    let place = cursor.as_ref().map(|cursor| cursor.place::<Place>(&identity)).transpose()?;
+    let after = place.map_or_else(ApprovalPlace::first, ApprovalPlace::from);
+    let asked = ApprovalList { run: id, decisions: true, after, limit: limit + 1 };
+    let mut waiting = client.read(client.store().approvals(&asked)).await?;
     if let Some(id) = id.filter(|_| waiting.is_empty()) {
         run::found(client, id).await?;
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let complete = waiting.len() <= limit;
     waiting.truncate(limit);
-    Ok(ApprovalPage { items: waiting.into_iter().map(PendingApproval::from).collect(), complete })
+    let last = waiting.last().filter(|_| !complete);
+    let next = last.map(|last| Cursor::at_place(&Place::from(last.place()), &identity)).transpose()?;
+    Ok(ApprovalPage { items: waiting.into_iter().map(PendingApproval::from).collect(), complete, next })
 }

@@ -5,9 +5,10 @@ use async_trait::async_trait;
 use crate::Client;
 
 use super::{
-    ApprovalPage, AuditPage, Counts, Done, GatePage, LimitView, ListApprovals, ListAudit, ListGates, ListSchedules,
-    ListSeats, Operate, OperateError, Order, QueueView, SchedulePage, ScheduleView, SeatPage, WorkerView, WorkflowView,
-    approvals, audit, counts, limits, order_commit, queues, schedules, seats, workers,
+    ApprovalPage, AuditPage, BackfillSchedule, BackfillView, Counts, Done, GatePage, LimitView, ListApprovals,
+    ListAudit, ListGates, ListSchedules, ListSeats, OccurrenceView, Operate, OperateError, Order, QueueView,
+    SchedulePage, ScheduleView, SeatPage, SystemView, WorkerView, WorkflowView, approvals, audit, counts, limits,
+    order_commit, queues, schedules, seats, system, workers,
 };
 
 #[async_trait]
@@ -48,6 +49,14 @@ impl Operate for Client {
         schedules::schedule(self, name).await
     }
 
+    async fn next_occurrences(&self, schedule: &str, count: u32) -> Result<Vec<OccurrenceView>, OperateError> {
+        schedules::next(self, schedule, count).await
+    }
+
+    async fn backfill_preview(&self, backfill: BackfillSchedule) -> Result<BackfillView, OperateError> {
+        schedules::backfill_preview(self, backfill).await
+    }
+
     async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
         approvals::approvals(self, list).await
     }
@@ -58,5 +67,9 @@ impl Operate for Client {
 
     async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError> {
         audit::read(self, list).await
+    }
+
+    async fn system(&self) -> Result<SystemView, OperateError> {
+        system::system(self).await
     }
 }

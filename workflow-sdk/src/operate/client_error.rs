@@ -1,6 +1,7 @@
 //! The errors of the client as those of an operator.
 
 use workflow_engine::runtime::PayloadError;
+use workflow_engine::schedule::InvalidSchedule;
 use workflow_engine::store::DatabaseErrorKind;
 
 use crate::ClientError;
@@ -11,6 +12,12 @@ impl From<ClientError> for OperateError {
     fn from(error: ClientError) -> Self {
         let (code, help) = answer(&error);
         Self::new(code, without_advice(&error.to_string()), help)
+    }
+}
+
+impl From<InvalidSchedule> for OperateError {
+    fn from(error: InvalidSchedule) -> Self {
+        ClientError::from(error).into()
     }
 }
 
@@ -67,7 +74,7 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
         ClientError::Decode { .. } | ClientError::DecodeLive { .. } => {
             (Code::Unreadable, "ask for the type that the workflow hands over")
         }
-        ClientError::Schedule(_) => (Code::BadInput, "mend the value that the error names"),
+        ClientError::Schedule(invalid) => return (Code::BadInput, mend(invalid)),
         ClientError::UnknownSchedule { .. } => {
             (Code::NotFound, "check the name, create the schedule, or start a worker that declares it")
         }
@@ -78,6 +85,7 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
         ClientError::ComputedInput { .. } => {
             (Code::BadInput, "give an input, because code computes that of the schedule")
         }
+        ClientError::EmptyBackfill { .. } => (Code::BadInput, "give an end that is later than the beginning"),
         ClientError::LargeBackfill { .. } => (Code::BadInput, "choose a shorter time, or allow more runs"),
         ClientError::UnreadableSchedule(_) => {
             (Code::Unreadable, "use a program of the release that wrote the schedule")
@@ -106,6 +114,25 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
     (code, help.into())
 }
 
+/// Returns the way out of a schedule that is refused.
+fn mend(invalid: &InvalidSchedule) -> String {
+    match invalid {
+        InvalidSchedule::NoTimes { .. } => "give it a cron expression or an interval".to_owned(),
+        InvalidSchedule::NoWorkflow { .. } => "name the workflow that it starts".to_owned(),
+        InvalidSchedule::Cron { .. } => "use five fields (minute, hour, day of the month, month, day of the week), or \
+                                         six with the seconds first"
+            .to_owned(),
+        InvalidSchedule::NeverMatches { .. } => "correct the expression, its exceptions or its bounds".to_owned(),
+        InvalidSchedule::Zone { near, .. } if near.is_empty() => {
+            "use a name such as \"Europe/Berlin\" or \"UTC\"".to_owned()
+        }
+        InvalidSchedule::Zone { near, .. } => format!("did you mean {}?", list(near)),
+        InvalidSchedule::LongName { limit, .. } => format!("use at most {limit} bytes"),
+        InvalidSchedule::Duration { range, .. } | InvalidSchedule::Number { range, .. } => format!("use {range}"),
+        _ => "mend the value that the error names".to_owned(),
+    }
+}
+
 fn list(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     names.join(" or ")
@@ -129,7 +156,9 @@ fn without_advice(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use workflow_engine::model::{RunId, RunStatus};
+    #![allow(clippy::unwrap_used)]
+
+    use workflow_engine::model::{RunId, RunStatus, Timestamp};
 
     use super::*;
 
@@ -155,5 +184,20 @@ mod tests {
         let error: OperateError = ClientError::UnknownStep { run_id, key: "pai; d".into(), near }.into();
         assert_eq!(error.message, format!("run {run_id} has no step \"pai; d\""));
         assert_eq!(error.help, "did you mean \"pay; all\" or \"payed\"?");
+    }
+
+    #[test]
+    fn a_schedule_that_is_refused_has_the_way_out_in_the_terms_of_an_order() {
+        let daily = |times: &str| crate::Schedule::cron("daily", times).zone("Europe/Berlin");
+        let refusal = |schedule: crate::Schedule| {
+            let error = schedule.next_after(Timestamp::from_micros(0), 1).map(drop).unwrap_err();
+            OperateError::from(ClientError::Schedule(error))
+        };
+        let error = refusal(daily("0 25 * * *"));
+        assert!(error.message.ends_with(", in the field \"25\" of the hour at column 3"), "{error}");
+        assert!(error.help.starts_with("use five fields"), "{error}");
+        let error = refusal(daily("0 7 * * *").zone("Europe/Berlim"));
+        assert_eq!(error.message, "schedule \"daily\": there is no time zone \"Europe/Berlim\"");
+        assert!(error.help.starts_with("did you mean \"Europe/Berlin\""), "{error}");
     }
 }

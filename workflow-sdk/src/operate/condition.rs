@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use workflow_engine::model::{NameCondition, NamePattern, RunConditions, RunStatus, TagCondition, Timestamp};
+use workflow_engine::model::{Lane, NameCondition, NamePattern, RunConditions, RunStatus, TagCondition, Timestamp};
 use workflow_engine::schedule::SCHEDULE_TAG;
 
 use super::{Fact, Pattern, Query, Term, Test};
 
-/// Returns the conditions of a query that is read at `now`.
-pub(super) fn conditions(query: &Query, now: Timestamp) -> RunConditions {
-    let mut conditions = RunConditions::none();
+/// Returns the conditions of a query that is read at `now`, while no live worker serves the lanes
+/// `unserved`.
+pub(super) fn conditions(query: &Query, now: Timestamp, unserved: Vec<Lane>) -> RunConditions {
+    let mut conditions = RunConditions { unserved_at: now, unserved_lanes: unserved, ..RunConditions::none() };
     let named: BTreeSet<RunStatus> = query
         .terms()
         .iter()
@@ -45,6 +46,11 @@ pub(super) fn conditions(query: &Query, now: Timestamp) -> RunConditions {
             Test::Ended(time) => {
                 let (from, before) = time.bounds(now);
                 conditions.ended = conditions.ended.narrowed(from, before);
+            }
+            Test::Duration(duration) => {
+                let (from, below) = duration.bounds();
+                conditions.duration = conditions.duration.narrowed(from, below);
+                conditions.statuses.retain(|status| status.is_terminal());
             }
             Test::Is(fact) => require(&mut conditions, *fact, !negated, now),
             Test::Error(text) if negated => conditions.error.none_of.push(text.clone()),
@@ -101,6 +107,11 @@ fn require(conditions: &mut RunConditions, fact: Fact, holds: bool, now: Timesta
             // The end of a run ends its pause.
             conditions.statuses.retain(|status| !holds || !status.is_terminal());
             conditions.require(|all| &mut all.paused, holds);
+        }
+        (Fact::Unserved, _) => {
+            let waits = |status: &RunStatus| matches!(status, RunStatus::Pending | RunStatus::Parked);
+            conditions.statuses.retain(|status| !holds || waits(status));
+            conditions.require(|all| &mut all.unserved, holds);
         }
         (Fact::Canceling, true) => {
             conditions.statuses.retain(|status| !status.is_terminal());

@@ -28,7 +28,12 @@ pub struct Count {
 impl Count {
     /// Returns the count of rows of which at most [`AT_MOST`] were looked at.
     pub(super) fn of(rows: u32) -> Self {
-        Self { runs: rows.min(MOST_COUNTED), at_least: rows > MOST_COUNTED }
+        Self::up_to(MOST_COUNTED, rows)
+    }
+
+    /// Returns the count of rows that were counted to one more than `bound` at most.
+    pub(crate) fn up_to(bound: u32, rows: u32) -> Self {
+        Self { runs: rows.min(bound), at_least: rows > bound }
     }
 
     /// Returns the count of those of the rows that were looked at which have a property.

@@ -179,12 +179,53 @@ pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistic
     /// The call only reads: a dropped future leaves nothing behind.
     async fn schedule(&self, name: &str) -> Result<ScheduleView, OperateError>;
 
-    /// Reads the approvals that runs wait for, the longest waiting first. One that was decided is
-    /// listed until its run has received the decision.
+    /// Returns the next `count` occurrences of a schedule. A pause or a limit of runs does not
+    /// change them. Range: 1 to 1,000.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound), [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`Unreadable`](OperateErrorCode::Unreadable),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::Schedule;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let daily = Schedule::cron("daily", "0 7 * * *").start_by_name("report", &().into());
+    /// client.create_schedule(daily).await?;
+    /// let next = client.operate().next_occurrences("daily", 2).await?;
+    /// assert!(next[0].local.ends_with("T07:00:00+00:00[UTC]") && next[0].at < next[1].at);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn next_occurrences(&self, schedule: &str, count: u32) -> Result<Vec<OccurrenceView>, OperateError>;
+
+    /// Counts the occurrences of a backfill, and returns the first and the last of them. Starts
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`NotFound`](OperateErrorCode::NotFound), [`BadInput`](OperateErrorCode::BadInput) for times
+    /// in the wrong order or more occurrences than [`BackfillSchedule::max`],
+    /// [`BadLimit`](OperateErrorCode::BadLimit), [`Unreadable`](OperateErrorCode::Unreadable),
+    /// [`Unavailable`](OperateErrorCode::Unavailable),
+    /// [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    async fn backfill_preview(&self, backfill: BackfillSchedule) -> Result<BackfillView, OperateError>;
+
+    /// Reads one page of the approvals and decisions that runs wait for, the longest waiting first.
+    /// One that was answered is listed until its run has received the answer.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound),
-    /// [`BadLimit`](OperateErrorCode::BadLimit),
+    /// [`BadCursor`](OperateErrorCode::BadCursor), [`BadLimit`](OperateErrorCode::BadLimit),
     /// [`Unavailable`](OperateErrorCode::Unavailable),
     /// [`TimedOut`](OperateErrorCode::TimedOut).
     ///
@@ -241,4 +282,32 @@ pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistic
     /// # Cancel safety
     /// The call only reads: a dropped future leaves nothing behind.
     async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError>;
+
+    /// Reads the facts that the database has about itself: its version, its size, its settings, and
+    /// what holds it up. Over HTTP, they are those that the server sees.
+    ///
+    /// It reads a bounded number of rows, whatever the tables hold. A part that the database
+    /// refuses to the program's role is left out and named: see [`DatabaseView::refused`].
+    ///
+    /// # Errors
+    /// [`Unavailable`](OperateErrorCode::Unavailable), [`TimedOut`](OperateErrorCode::TimedOut).
+    ///
+    /// # Cancel safety
+    /// The call only reads: a dropped future leaves nothing behind.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::operate::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let database = client.operate().system().await?.database;
+    /// assert_eq!(database.kind, "SQLite");
+    /// assert_eq!(database.schema_level, database.known_level);
+    /// let sqlite = database.sqlite.unwrap_or_default();
+    /// assert_eq!(sqlite.synchronous.as_deref(), Some("full"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn system(&self) -> Result<SystemView, OperateError>;
 }

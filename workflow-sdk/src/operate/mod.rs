@@ -36,10 +36,12 @@ mod queues;
 mod run;
 mod run_interface;
 mod runs;
+mod schedule_orders;
 mod schedules;
 mod seats;
 mod statistics;
 mod statistics_interface;
+mod system;
 mod timeline;
 mod workers;
 
@@ -66,17 +68,21 @@ pub use order::{Order, Payload, Role};
 pub use outcome::{Done, OrderOutcome};
 pub use page::{ListRuns, RunPage};
 pub use payload::{PayloadOf, PayloadText, SHOWN_BYTES, StoredPayload};
-pub use query::{Fact, Moment, Pattern, Query, QueryError, QueryErrorKind, Term, Test, TimeTest};
+pub use query::{DurationTest, Fact, Moment, Pattern, Query, QueryError, QueryErrorKind, Term, Test, TimeTest};
 pub use queues::{GatePage, GateView, ListGates, QueueView};
 pub use run::RunDetail;
 pub use run_interface::OperateRuns;
-pub use schedules::{ListSchedules, SchedulePage, ScheduleView, UnreadableView};
+pub use schedule_orders::{BackfillSchedule, ClearedSetting, CreateSchedule, ScheduleSettings, UpdateSchedule};
+pub use schedules::{BackfillView, ListSchedules, OccurrenceView, SchedulePage, ScheduleView, UnreadableView};
 pub use seats::{ListSeats, SeatPage, SeatState, SeatView};
 pub use statistics::{ListStats, Stats, StatsBy, StatsGroup, StatsPage, StatsStep};
 pub use statistics_interface::OperateStatistics;
+pub use system::SystemView;
 pub use timeline::{Bar, BarState, ListTimeline, Mark, MarkKind, RunSpan, SpanState, Timeline, TimelineRow};
 pub use workers::{VersionView, WorkerView, WorkflowView};
 pub use workflow_engine::model::{
-    AuditId, BulkFailure, BulkId, BulkStatus, ErrorSummary, Retention, RunId, RunNow, RunSummary, StatisticsSpan,
+    AuditId, AwaitedStep, BulkFailure, BulkId, BulkStatus, DatabaseView, ErrorSummary, MissingRights,
+    OpenTransactionView, PostgresView, Retention, RunId, RunNow, RunSummary, SleepingGate, SqliteView, StatisticsSpan,
+    TableView,
 };
 pub use workflow_engine::store::{Direction, SCAN_BUDGET};

@@ -144,7 +144,7 @@ pub enum Role {
     Viewer,
     /// Also starts, stops and answers runs, and pauses queues and schedules.
     Operator,
-    /// Also sets limits and deletes.
+    /// Also sets limits, creates and changes schedules, and deletes.
     Admin,
 }
 
@@ -222,9 +222,11 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use workflow_engine::model::{LimitRule, Priority, QueueLimits, RunId};
+    use workflow_engine::model::{LimitRule, Priority, QueueLimits, RunId, Timestamp};
 
-    use super::super::{BulkAction, BulkId, ForkRun, StartBulk, StartRun};
+    use super::super::{
+        BackfillSchedule, BulkAction, BulkId, CreateSchedule, ForkRun, StartBulk, StartRun, UpdateSchedule,
+    };
     use super::*;
 
     /// An action of each kind, with every payload.
@@ -236,6 +238,12 @@ mod tests {
         let mut start = StartRun::new("checkout", payload());
         (start.key, start.priority) = (Some("secret key".into()), Some(Priority::High));
         start.tags.insert("customer".into(), "secret tag".into());
+        let mut create = CreateSchedule::new("daily", "report", payload());
+        create.settings.tags = Some([("customer".to_owned(), "secret tag".to_owned())].into());
+        let mut update = UpdateSchedule::new("daily");
+        (update.input, update.settings.every_ms) = (Some(payload()), Some(86_400_000));
+        let mut backfill = BackfillSchedule::new("daily", Timestamp::from_micros(1), Timestamp::from_micros(2));
+        (backfill.max, backfill.input) = (Some(7), Some(payload()));
         let signal = BulkAction::SignalRun { name: "go".into(), payload: payload(), key: Some("secret key".into()) };
         vec![
             Action::StartRun(Box::new(start)),
@@ -257,6 +265,9 @@ mod tests {
             Action::WeighGate { queue: queue(), gate: "a".into(), weight: 2 },
             Action::SetLimit { limit: "llm".into(), rule: LimitRule::none().concurrency(7) },
             Action::ClearLimit { limit: "llm".into() },
+            Action::CreateSchedule(Box::new(create)),
+            Action::UpdateSchedule(Box::new(update)),
+            Action::BackfillSchedule(Box::new(backfill)),
             Action::PauseSchedule { schedule: schedule() },
             Action::ResumeSchedule { schedule: schedule() },
             Action::TriggerSchedule { schedule: schedule(), input: Some(payload()) },
@@ -294,7 +305,7 @@ mod tests {
         let verbs: BTreeSet<&str> = actions.iter().map(Action::verb).collect();
         assert_eq!(verbs.len(), actions.len());
         let is_role = |wanted| actions.iter().filter(|action| action.role() == wanted).count();
-        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 19, 8));
+        assert_eq!((is_role(Role::Viewer), is_role(Role::Operator), is_role(Role::Admin)), (0, 20, 10));
         assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
     }
 
@@ -308,6 +319,8 @@ mod tests {
             (r#"{"action":"pause_queue","queue":"mail","raeson":"x"}"#, "unknown field `raeson`"),
             (r#"{"action":"start_run","workflow":"w","input":1,"quue":"x"}"#, "unknown field `quue`"),
             (r#"{"action":"start_run","workflow":"w"}"#, "missing field `input`"),
+            (r#"{"action":"update_schedule","schedule":"s","settings":{"corn":[]}}"#, "unknown field `corn`"),
+            (r#"{"action":"create_schedule","schedule":"s","workflow":"w","input":1}"#, "missing field `settings`"),
             ("[]", "invalid type"),
         ] {
             let error = serde_json::from_str::<Order>(text).unwrap_err().to_string();

@@ -10,11 +10,12 @@ use workflow_engine::store::{CancelOutcome, PauseOutcome, PlaceOutcome, ResumeOu
 use crate::{Client, ClientError};
 
 use super::{
-    Action, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome, StartRun, bulk, limits, queues,
+    Action, BackfillSchedule, CreateSchedule, Done, ForkRun, OperateError, OperateErrorCode, Order, OrderOutcome,
+    StartRun, UpdateSchedule, bulk, limits, queues,
 };
 
 /// Performs an order. Each call that it makes commits one write that may change something, so the
-/// order leaves one audit row.
+/// order leaves one audit row. A backfill commits many, and the first change has the row.
 pub(super) async fn perform(client: &Client, mut order: Order) -> Result<Done, OperateError> {
     order.check()?;
     if let Action::StartBulk(start) = &mut order.action {
@@ -115,6 +116,9 @@ async fn carry_out(
         Action::WeighGate { queue, gate, weight } => changed(audited.queue(queue).weigh(gate, weight).await)?,
         Action::SetLimit { limit, rule } => changed(audited.limit(limit).set(rule).await)?,
         Action::ClearLimit { limit } => changed(audited.limit(limit).clear().await)?,
+        Action::CreateSchedule(schedule) => create(&audited, &schedule).await?,
+        Action::UpdateSchedule(schedule) => update(&audited, &schedule).await?,
+        Action::BackfillSchedule(schedule) => backfill(&audited, *schedule).await?,
         Action::PauseSchedule { schedule } => {
             changed(audited.schedule(schedule).pause(reason.unwrap_or_default()).await)?
         }
@@ -142,7 +146,8 @@ async fn carry_out(
 }
 
 async fn start(client: &Client, run: StartRun, trace: Option<TraceContext>) -> Result<OrderOutcome, OperateError> {
-    let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, tags } = run;
+    let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, single, tags } =
+        run;
     let mut start = client.start_named(workflow, &input);
     match (at, delay_ms) {
         (Some(_), Some(_)) => {
@@ -167,6 +172,9 @@ async fn start(client: &Client, run: StartRun, trace: Option<TraceContext>) -> R
     }
     if let Some(priority) = priority {
         start = start.priority(priority);
+    }
+    if let Some(single) = single {
+        start = start.single(single);
     }
     if let Some(trace) = trace {
         start = start.trace_parent(trace);
@@ -201,6 +209,36 @@ async fn fork(client: &Client, run: ForkRun, trace: Option<TraceContext>) -> Res
     }
     let run = fork.await?;
     Ok(started(run.id(), run.existed()))
+}
+
+/// Creates a schedule. The order may have been carried out before.
+async fn create(client: &Client, order: &CreateSchedule) -> Result<OrderOutcome, OperateError> {
+    order.settings.check()?;
+    match client.create_schedule(order.schedule()).await {
+        Ok(_) => Ok(OrderOutcome::Changed),
+        Err(ClientError::ScheduleExists { name }) => {
+            match client.schedule(&name).is_as_created(order.schedule()).await? {
+                true => Ok(OrderOutcome::Unchanged),
+                false => Err(ClientError::ScheduleExists { name }.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn update(client: &Client, order: &UpdateSchedule) -> Result<OrderOutcome, OperateError> {
+    if order.is_empty() {
+        let message = format!("the order says nothing about schedule {:?}", order.schedule);
+        return Err(OperateError::new(OperateErrorCode::BadInput, message, "give it a setting or an input"));
+    }
+    order.settings.check()?;
+    let (schedule, settings) = (client.schedule(&order.schedule), &order.settings);
+    Ok(changed(schedule.edit(order.input.as_ref(), |declaration| settings.apply(declaration)).await)?)
+}
+
+async fn backfill(client: &Client, order: BackfillSchedule) -> Result<OrderOutcome, OperateError> {
+    let report = order.prepare(client)?.await?;
+    Ok(OrderOutcome::Backfilled { started: report.started, existing: report.existing })
 }
 
 fn started(run: RunId, existed: bool) -> OrderOutcome {

@@ -90,6 +90,13 @@ pub enum OrderOutcome {
         /// The number of runs that waited for it. With 0, nothing was changed.
         runs: u64,
     },
+    /// The runs of past occurrences were started.
+    Backfilled {
+        /// The number of runs that were started. With 0, nothing was changed.
+        started: u32,
+        /// The number of occurrences that had a run already.
+        existing: u32,
+    },
     /// A bulk operation was ordered, and runs in the background.
     BulkStarted {
         /// The operation.
@@ -144,6 +151,12 @@ impl OrderOutcome {
             Self::Emitted { runs: 0 } => format!("no run waits for {subject}; nothing was changed"),
             Self::Emitted { runs: 1 } => format!("{subject} was delivered to one run"),
             Self::Emitted { runs } => format!("{subject} was delivered to {runs} runs"),
+            Self::Backfilled { started: 0, existing } => {
+                format!("{subject}: all {existing} occurrences have their run")
+            }
+            Self::Backfilled { started, existing } => {
+                format!("{subject}: {started} runs were started, {existing} occurrences had theirs already")
+            }
             Self::BulkStarted { bulk } => format!("bulk operation {bulk} was ordered"),
             Self::BulkExisted { bulk } => format!("bulk operation {bulk} was ordered before; nothing was changed"),
             Self::BulkStopped => format!("{subject} is stopped; the runs that it has changed stay as they are"),

@@ -3,6 +3,7 @@
 //! Pure: no clock, no database. Relative times are resolved where a query becomes the conditions of
 //! a list (`condition.rs`).
 
+mod duration;
 mod error;
 mod parse;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{RunId, RunStatus, WorkerId};
 
+pub use duration::DurationTest;
 pub use error::{QueryError, QueryErrorKind};
 pub use time::{Moment, TimeTest};
 pub use words::Fact;
@@ -110,6 +112,9 @@ pub enum Test {
     Started(TimeTest),
     /// `ended:`, the time at which the run ended.
     Ended(TimeTest),
+    /// `duration:`, the time from the first claim of the run, or of its present generation, to its
+    /// end. A run that has not ended, or ended without a claim, has none that could match.
+    Duration(DurationTest),
     /// `is:`, a fact.
     Is(Fact),
     /// `error:`, a part of the message of the run's error. A run without an error has none that
@@ -206,6 +211,7 @@ impl fmt::Display for Term {
             Test::Worker(id) => write!(f, "worker:{id}"),
             Test::Started(test) => write!(f, "started:{test}"),
             Test::Ended(test) => write!(f, "ended:{test}"),
+            Test::Duration(test) => write!(f, "duration:{test}"),
             Test::Is(fact) => write!(f, "is:{fact}"),
             Test::Error(text) => write!(f, "error:{}", Quoted(text)),
         }

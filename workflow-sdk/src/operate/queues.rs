@@ -158,11 +158,20 @@ async fn known(client: &Client) -> Result<BTreeMap<String, QueueRecord>, Operate
 /// Returns a warning about a queue that has no record, no run and no worker. Such a name may be
 /// mistyped, or the order comes before the queue.
 pub(super) async fn warning(client: &Client, queue: &str) -> Result<Option<String>, OperateError> {
-    let mut names: BTreeSet<String> = known(client).await?.into_keys().collect();
-    let workers = client.read(client.store().workers()).await?;
+    let store = client.store();
+    if client.read(store.has_lane(queue)).await? {
+        return Ok(None);
+    }
+    let records = client.read(store.queues()).await?;
+    let mut names: BTreeSet<String> = records.into_iter().map(|record| record.name).collect();
+    let workers = client.read(store.workers()).await?;
     names.extend(workers.into_iter().flat_map(|worker| worker.lanes).map(|lane| lane.queue));
-    let is_known = names.contains(queue);
-    Ok((!is_known).then(|| warning_about("queue", queue, names.iter().map(String::as_str))))
+    if names.contains(queue) {
+        return Ok(None);
+    }
+    // Lanes may be many. They are listed only for the nearest name of an unknown one.
+    names.extend(client.read(store.lanes(MOST_LANES)).await?.into_iter().map(|lane| lane.queue));
+    Ok(Some(warning_about("queue", queue, names.iter().map(String::as_str))))
 }
 
 fn view(

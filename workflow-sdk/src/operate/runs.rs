@@ -1,13 +1,16 @@
 //! Reads of runs over the database.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 
-use workflow_engine::model::{RunId, RunSummary, Timestamp};
-use workflow_engine::store::{Direction, ListedRuns, RunList, SCAN_BUDGET, list_runs};
+use workflow_engine::model::{AwaitedStep, Lane, RunId, RunNow, RunStatus, RunSummary, Timestamp};
+use workflow_engine::store::{DatabaseError, Direction, ListedRuns, RunList, SCAN_BUDGET, Store, list_runs};
 
 use crate::Client;
 
 use super::condition::conditions;
+use super::workers::unserved_lanes;
 use super::{
     Cursor, HistoryPage, ListHistory, ListRuns, ListTimeline, OperateError, OperateRuns, PayloadOf, Query, RunDetail,
     RunPage, StoredPayload, Timeline, history, run, timeline,
@@ -17,12 +20,8 @@ use super::{
 impl OperateRuns for Client {
     async fn runs(&self, list: ListRuns) -> Result<RunPage, OperateError> {
         let from = check(&list)?;
-        let store = self.store().as_ref();
-        let read = async {
-            let now = store.next_due(&[]).await?.now;
-            list_runs(store, &list_of(&list, from, now)).await
-        };
-        Ok(page_of(self.read(read).await?, &list.query, from, list.direction))
+        let listed = self.read(read_page(self.store().as_ref(), &list, from)).await?;
+        Ok(page_of(listed, &list.query, from, list.direction))
     }
 
     async fn run(&self, run: RunId) -> Result<RunDetail, OperateError> {
@@ -46,15 +45,37 @@ impl OperateRuns for Client {
     }
 }
 
+/// Reads a page of runs, and the steps that those of them wait for which are parked.
+async fn read_page(store: &dyn Store, list: &ListRuns, from: Option<RunId>) -> Result<ListedRuns, DatabaseError> {
+    let now = store.next_due(&[]).await?.now;
+    let unserved = unserved_lanes(store, &list.query).await?;
+    let mut listed = list_runs(store, &list_of(list, from, now, unserved)).await?;
+    let is_waiting = |run: &&RunSummary| {
+        run.status == RunStatus::Parked && matches!(run.now, RunNow::Waits | RunNow::WaitsUntil { .. })
+    };
+    let waiting: Vec<RunId> = listed.runs.iter().filter(is_waiting).map(|run| run.id).collect();
+    if waiting.is_empty() {
+        return Ok(listed);
+    }
+    let mut steps: HashMap<RunId, Vec<AwaitedStep>> = HashMap::new();
+    for (run, step) in store.awaited_steps(&waiting).await? {
+        steps.entry(run).or_default().push(step);
+    }
+    for run in &mut listed.runs {
+        run.awaits = steps.remove(&run.id).unwrap_or_default();
+    }
+    Ok(listed)
+}
+
 /// Checks a request, and returns the run at which its page begins.
 fn check(list: &ListRuns) -> Result<Option<RunId>, OperateError> {
     OperateError::check_limit(list.limit, ListRuns::MAX_LIMIT, "runs")?;
     list.cursor.as_ref().map(|cursor| cursor.run(&list.query)).transpose()
 }
 
-fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp) -> RunList {
+fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp, unserved: Vec<Lane>) -> RunList {
     RunList {
-        conditions: conditions(&list.query, now),
+        conditions: conditions(&list.query, now, unserved),
         from,
         direction: list.direction,
         limit: list.limit,

@@ -3,14 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{StoredSchedule, Timestamp};
-use workflow_engine::schedule::{Declaration, Origin, Record, ScheduleState};
+use workflow_engine::schedule::{Declaration, Occurrence, Origin, Record, ScheduleState};
 
-use crate::Client;
+use crate::{BackfillPreview, Client};
 
-use super::{Cursor, OperateError};
+use super::{BackfillSchedule, Cursor, OperateError};
 
 /// How many of the next occurrences a view has.
 const NEXT: usize = 5;
+/// The most occurrences of one answer.
+const MOST_NEXT: u32 = 1_000;
 /// The most schedules whose names are read to find one that is near.
 const MOST_NAMES: u32 = 1_000;
 /// The name of the list in its cursors.
@@ -109,6 +111,55 @@ pub struct UnreadableView {
     pub name: String,
     /// The reason.
     pub reason: String,
+}
+
+/// An occurrence of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct OccurrenceView {
+    /// The time, without the jitter.
+    pub at: Timestamp,
+    /// The time in the zone of the schedule: `2026-11-24T08:00:00+01:00[Europe/Berlin]`.
+    pub local: String,
+}
+
+impl From<Occurrence> for OccurrenceView {
+    fn from(Occurrence { at, local, .. }: Occurrence) -> Self {
+        Self { at, local }
+    }
+}
+
+/// The occurrences whose runs a backfill would start, whether they have a run or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct BackfillView {
+    /// The number of occurrences.
+    pub count: u32,
+    /// The first ones, at most five.
+    pub first: Vec<OccurrenceView>,
+    /// The last ones, at most five.
+    pub last: Vec<OccurrenceView>,
+}
+
+impl From<BackfillPreview> for BackfillView {
+    fn from(BackfillPreview { count, first, last }: BackfillPreview) -> Self {
+        let views = |all: Vec<Occurrence>| all.into_iter().map(OccurrenceView::from).collect();
+        Self { count, first: views(first), last: views(last) }
+    }
+}
+
+/// See [`Operate::next_occurrences`](super::Operate::next_occurrences).
+pub(super) async fn next(client: &Client, schedule: &str, count: u32) -> Result<Vec<OccurrenceView>, OperateError> {
+    OperateError::check_limit(count, MOST_NEXT, "occurrences")?;
+    let next = client.schedule(schedule).next(count as usize).await?;
+    Ok(next.into_iter().map(OccurrenceView::from).collect())
+}
+
+/// See [`Operate::backfill_preview`](super::Operate::backfill_preview).
+pub(super) async fn backfill_preview(client: &Client, order: BackfillSchedule) -> Result<BackfillView, OperateError> {
+    Ok(order.prepare(client)?.preview().await?.into())
 }
 
 /// See [`Operate::schedules`](super::Operate::schedules).

@@ -1,8 +1,12 @@
--- Called by: read.rs. ?1 is one run, or NULL for all.
--- Guarantees: approvals that a run which has not ended waits for, the longest waiting first.
-SELECT r.id, r.workflow_name, l.version, l.queue, a.step_key, a.output, a.started_at
+-- Called by: read.rs. ?1, ?2 and ?3 are the time, run and step of the wait before, ?4 is a number,
+-- ?5 says whether decisions are listed.
+-- Guarantees: approvals and decisions that a run which has not ended waits for, behind that one,
+-- the longest waiting first. The conditions are those of the index, which is read in its order.
+SELECT r.id, r.workflow_name, l.version, l.queue, a.step_key, a.kind, a.output, a.started_at
 FROM step_attempts AS a CROSS JOIN workflow_runs AS r LEFT JOIN workflow_lanes AS l ON l.id = r.lane_id
-WHERE a.kind = 'approval' AND a.status = 'running' AND (?1 IS NULL OR a.run_id = ?1)
+WHERE a.status = 'running'
+  AND (a.kind = 'approval' OR (a.kind = 'signal' AND instr('/' || a.step_key, '/decision:') > 0))
+  AND (a.started_at, a.run_id, a.step_key) > (?1, ?2, ?3) AND (?5 OR a.kind = 'approval')
   AND r.id = a.run_id AND r.status IN ('pending', 'running', 'parked')
-ORDER BY a.started_at, r.id, a.step_key
-LIMIT +?2
+ORDER BY a.started_at, a.run_id, a.step_key
+LIMIT +?4

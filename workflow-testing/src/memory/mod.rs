@@ -16,10 +16,10 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList,
-    GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener,
-    NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction,
-    Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    ApprovalList, AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction,
+    GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat,
+    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow,
+    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -52,8 +52,10 @@ mod signal;
 mod single;
 mod start;
 mod statistics;
+mod system;
 mod tables;
 mod transaction;
+mod wait;
 mod within;
 
 #[cfg(test)]
@@ -226,9 +228,9 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| read::wakes(tables, ids)))
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
         let database = self.handle.open("list approvals")?;
-        Ok(database.look(|tables, _| read::approvals(tables, run, limit)))
+        Ok(database.look(|tables, _| read::approvals(tables, list)))
     }
 
     async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {

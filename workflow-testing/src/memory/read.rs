@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use workflow_engine::model::{AttemptStatus, InboxSignal, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
+use workflow_engine::model::{
+    AttemptStatus, InboxSignal, Lane, Run, RunId, StepAttempt, StepKind, Timestamp, decision_of,
+};
 use workflow_engine::store::{
-    Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE, Inbox, RunScan, ScannedRuns,
-    WaitingApproval,
+    ApprovalList, Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE, Inbox, RunScan,
+    ScannedRuns, WaitingApproval,
 };
 
 use super::tables::{Place, Tables};
@@ -145,24 +147,31 @@ pub(super) fn inbox(tables: &Tables, id: RunId, names: &[String]) -> Option<Inbo
 }
 
 /// See [`Store::approvals`](workflow_engine::store::Store::approvals).
-pub(super) fn approvals(tables: &Tables, run: Option<RunId>, limit: u32) -> Vec<WaitingApproval> {
-    let asked: Vec<RunId> = match run {
+pub(super) fn approvals(tables: &Tables, list: &ApprovalList) -> Vec<WaitingApproval> {
+    let asked: Vec<RunId> = match list.run {
         Some(run) => vec![run],
         None => tables.runs_with_attempts().collect(),
     };
     let mut waiting = Vec::new();
     for run in asked.into_iter().filter_map(|id| tables.run(id)).filter(|run| !run.status.is_terminal()) {
-        let waits = |row: &&StepAttempt| row.kind == StepKind::Approval && row.status == AttemptStatus::Running;
+        let is_asked = |row: &StepAttempt| match row.kind {
+            StepKind::Approval => true,
+            StepKind::Signal => list.decisions && decision_of(&row.step_key).is_some(),
+            _ => false,
+        };
+        let waits = |row: &&StepAttempt| row.status == AttemptStatus::Running && is_asked(row);
         waiting.extend(tables.attempts(run.id).filter(waits).map(|row| WaitingApproval {
             run_id: run.id,
             lane: run.lane.clone(),
             step_key: row.step_key.clone(),
+            kind: row.kind,
             output: row.output.clone(),
             started_at: row.started_at,
         }));
     }
-    waiting.sort_by(|a, b| (a.started_at, a.run_id, &a.step_key).cmp(&(b.started_at, b.run_id, &b.step_key)));
-    waiting.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    waiting.retain(|waiting| waiting.place() > list.after);
+    waiting.sort_by_key(WaitingApproval::place);
+    waiting.truncate(usize::try_from(list.limit).unwrap_or(usize::MAX));
     waiting
 }
 

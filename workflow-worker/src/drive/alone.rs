@@ -7,38 +7,43 @@ use super::drive_to_exit;
 use super::exit::{Exit, LeftBehind};
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
-use crate::quarantine::{LoneTurn, QuarantineSlot, lone_time};
+use crate::quarantine::{LoneTurn, QUARANTINE_RETRY_DELAY, QuarantineSlot, lone_time};
 use crate::shared::Shared;
 
 /// Drives a run alone in this process, for a while or until its first outcome; then beside others.
 ///
 /// The database knows before and after, so a death is blamed on the run exactly if it was alone.
+/// Returns the slot too: until the last write is committed, the run counts as driven alone.
 pub(super) async fn drive_alone(
     shared: &Shared,
     run: &ClaimedRun,
     claim: ClaimGuard,
     turn: LoneTurn,
-) -> (Exit, LeftBehind) {
+) -> ((Exit, LeftBehind), Option<QuarantineSlot>) {
     let (run_id, workflow, crashes) = (run.claim.run_id, &run.lane.workflow, run.crashes);
     tracing::warn!(%run_id, workflow, crashes, "the run may be what kills its workers; it waits to be driven alone");
     let slot = match wait_for_turn(&claim, turn).await {
         Ok(slot) => slot,
-        Err(exit) => return (exit, LeftBehind::default()),
+        Err(exit) => return ((exit, LeftBehind::default()), None),
     };
     if let Err(exit) = set_alone(shared, run, true).await {
-        return (exit, LeftBehind::default());
+        return ((exit, LeftBehind::default()), Some(slot));
     }
     tracing::warn!(%run_id, workflow, crashes, "the run is driven alone");
-    let mut driven = Box::pin(drive_to_exit(shared, run, claim, &slot));
-    // Beside the drive: a transaction that a body holds could keep the write waiting.
-    tokio::select! {
-        biased;
-        ended = &mut driven => return ended,
-        ended = end_isolation(shared, run, &slot) => if let Err(exit) = ended {
-            return (exit, LeftBehind::default());
+    let ended = {
+        let mut driven = Box::pin(drive_to_exit(shared, run, claim, &slot));
+        // Beside the drive: a transaction that a body holds could keep the write waiting.
+        let first = tokio::select! {
+            biased;
+            ended = &mut driven => Some(ended),
+            ended = end_isolation(shared, run, &slot) => ended.err().map(|exit| (exit, LeftBehind::default())),
+        };
+        match first {
+            Some(ended) => ended,
+            None => driven.await,
         }
-    }
-    driven.await
+    };
+    (ended, Some(slot))
 }
 
 /// Ends the isolation after the time of the run, unless its first outcome ends it.
@@ -73,7 +78,7 @@ async fn wait_for_turn(claim: &ClaimGuard, turn: LoneTurn) -> Result<QuarantineS
         }
         tokio::select! {
             biased;
-            slot = &mut turn => return slot.ok_or(Exit::QuarantineFull),
+            slot = &mut turn => return slot.ok_or(Exit::HeldBack(QUARANTINE_RETRY_DELAY)),
             () = claim.state().notified() => {}
         }
     }

@@ -8,13 +8,15 @@ use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, Ret
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
 use crate::claim_state::Directive;
-use crate::quarantine::QUARANTINE_RETRY_DELAY;
 
 /// How long a run whose history does not fit the code waits for other code.
 const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
 
 /// How long a run waits whose history was not read because the database was unreachable.
 const REREAD_DELAY: Duration = Duration::from_secs(1);
+
+/// How long a run waits that blocks a thread of this worker, so that other workers may claim it.
+const BLOCKED_DELAY: Duration = Duration::from_secs(1);
 
 /// How a drive ended.
 #[derive(Debug)]
@@ -48,12 +50,24 @@ pub(crate) enum Exit {
     Unreadable(DatabaseError),
     /// The worker stops or the run is paused, so the run is given back.
     Released,
-    /// The run may be what kills its workers, and may not be driven beside others now.
-    QuarantineFull,
+    /// The run, or another one, may be what kills its workers. It may be driven after this time.
+    HeldBack(Duration),
     /// An older drive of the run blocks a thread of this worker.
     Blocked,
     /// The claim is lost.
     Lost,
+}
+
+impl Exit {
+    /// Returns when the run is due again, if this worker gives it back only to try it again.
+    pub(super) fn comes_back_after(&self) -> Option<Duration> {
+        match self {
+            Self::HeldBack(delay) => Some(*delay),
+            Self::Blocked => Some(BLOCKED_DELAY),
+            Self::Unreadable(error) if error.kind.is_transient() => Some(REREAD_DELAY),
+            _ => None,
+        }
+    }
 }
 
 /// Returns the write that ends a claimed run before its workflow is called, if it is to end.
@@ -180,7 +194,8 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
             park(now + DIVERGENCE_DELAY, Some(stored), false)
         }
         Exit::Released => park(now, None, false),
-        Exit::QuarantineFull | Exit::Blocked => park(now + QUARANTINE_RETRY_DELAY, None, false),
+        Exit::HeldBack(delay) => park(now + delay, None, false),
+        Exit::Blocked => park(now + BLOCKED_DELAY, None, false),
         Exit::Lost => None,
     }
 }

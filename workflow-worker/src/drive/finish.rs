@@ -55,11 +55,14 @@ fn failpoints_of(write: &Write) -> (&'static str, &'static str) {
     }
 }
 
-/// Logs the troubles of a drive that its last event does not show.
+/// Tells the troubles of a drive that its last write does not show.
 pub(super) fn report(shared: &Shared, run: &ClaimedRun, exit: &Exit) {
     let run_id = run.claim.run_id;
     let workflow = &run.lane.workflow;
     match exit {
+        Exit::Lost => {
+            shared.client.observers().event(&Event::LeaseLost { run: name_of(run), worker: shared.id });
+        }
         Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "the grace for the clean-up of a run is over"),
         // The next read may succeed without help.
         Exit::Unreadable(error) if error.kind.is_transient() => {
@@ -67,14 +70,14 @@ pub(super) fn report(shared: &Shared, run: &ClaimedRun, exit: &Exit) {
             tracing::warn!(%run_id, workflow, error, "run parked: its history was not read, trying again");
         }
         // A run without crashes waits for one that is driven alone, and that one was warned of.
-        Exit::QuarantineFull if run.crashes > 1 && shared.held_back.take_due() => tracing::warn!(
+        Exit::HeldBack(_) if run.crashes > 1 && shared.held_back.take_due() => tracing::warn!(
             %run_id,
             workflow,
             crashes = run.crashes,
             "the run is held back, and maybe others: its workers died while it was in flight, so few such runs begin \
              together"
         ),
-        Exit::QuarantineFull => {
+        Exit::HeldBack(_) => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits: it may be what kills its workers")
         }
         Exit::Blocked => tracing::debug!(%run_id, workflow, "run waits: it blocks a thread of this worker"),

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::observe::Event;
 use workflow_engine::replay::{ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next};
 use workflow_engine::runtime::RunCell;
 use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox};
@@ -27,7 +26,6 @@ use workflow_sdk::{DatabaseError, Timestamp};
 
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
-use self::events::name_of;
 use self::exit::{
     Exit, LeftBehind, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end,
 };
@@ -56,21 +54,23 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Clai
     if let Some(end) = end {
         return finish(&shared, &run, end, false, slot).await;
     }
-    let (exit, left) = match shared.admit(&run) {
-        Some(Admission::Admitted(slot)) => drive_to_exit(&shared, &run, claim, &slot).await,
+    let ((exit, left), presence) = match shared.admit(&run) {
+        Some(Admission::Admitted(place)) => (drive_to_exit(&shared, &run, claim, &place).await, Some(place)),
         Some(Admission::Alone(turn)) => Box::pin(drive_alone(&shared, &run, claim, turn)).await,
-        Some(Admission::Full) => (Exit::QuarantineFull, LeftBehind::default()),
-        None => (Exit::Blocked, LeftBehind::default()),
+        Some(Admission::Later(place, delay)) => ((Exit::HeldBack(delay), LeftBehind::default()), Some(place)),
+        None => ((Exit::Blocked, LeftBehind::default()), None),
     };
     report(&shared, &run, &exit);
-    if matches!(exit, Exit::Lost) {
-        shared.client.observers().event(&Event::LeaseLost { run: name_of(&run), worker: shared.id });
+    if let Some(delay) = exit.comes_back_after() {
+        shared.given_back.note(delay);
     }
-    let is_release = matches!(exit, Exit::Released | Exit::QuarantineFull | Exit::Blocked);
+    let is_release = matches!(exit, Exit::Released | Exit::HeldBack(_) | Exit::Blocked);
     let end = after_drive(&run, exit, left, shared.clock.now()).map(Box::new);
     if let Some(end) = end {
         finish(&shared, &run, end, is_release, slot).await;
     }
+    // Not earlier: until now, the death of this worker would count a crash for this run too.
+    drop(presence);
     if left.has_seats {
         shared.seats.note_left();
     }

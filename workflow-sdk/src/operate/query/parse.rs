@@ -3,7 +3,7 @@
 use workflow_engine::model::{RunStatus, WorkerId};
 
 use super::words::{FACTS_FOR_LATER, NAMES, NAMES_FOR_LATER, nearest};
-use super::{Fact, Pattern, Query, QueryError, QueryErrorKind, Term, Test, TimeTest};
+use super::{DurationTest, Fact, Pattern, Query, QueryError, QueryErrorKind, Term, Test, TimeTest};
 
 const QUOTES_HELP: &str = r#"put the whole value in quotes, with \" and \\ in place of " and \"#;
 
@@ -90,9 +90,9 @@ impl<'a> Reader<'a> {
             return Err(self.error(QueryErrorKind::NotAWord, name_at, message, help));
         }
         let test = self.test(name, name_at)?;
-        if negated && matches!(test, Test::Started(_) | Test::Ended(_)) {
+        if negated && matches!(test, Test::Started(_) | Test::Ended(_) | Test::Duration(_)) {
             let help = "turn the comparison around: <= in place of >, for example".to_owned();
-            let message = "a time cannot be negated".to_owned();
+            let message = "a time or a duration cannot be negated".to_owned();
             return Err(self.error(QueryErrorKind::NotNegatable, self.word, message, help));
         }
         Ok(Term { negated, test })
@@ -124,6 +124,7 @@ impl<'a> Reader<'a> {
             "is" => self.fact(&value),
             "started" => self.time(&value).map(Test::Started),
             "ended" => self.time(&value).map(Test::Ended),
+            "duration" => self.duration(&value).map(Test::Duration),
             "parent" => {
                 let id = value.text.parse();
                 id.map(Test::Parent).map_err(|_| self.bad_id("run", &value))
@@ -162,6 +163,14 @@ impl<'a> Reader<'a> {
         TimeTest::parse(&value.text).ok_or_else(|| {
             let message = format!("{:?} is not a comparison with a time", shortened(&value.text));
             let help = "write for example >-1h, <2026-11-01, >=2026-11-01T08:00Z or 2026-11-01..2026-11-02, in UTC";
+            self.error(QueryErrorKind::BadValue, value.at, message, help.to_owned())
+        })
+    }
+
+    fn duration(&self, value: &Value) -> Result<DurationTest, QueryError> {
+        DurationTest::parse(&value.text).ok_or_else(|| {
+            let message = format!("{:?} is not a comparison with a duration", shortened(&value.text));
+            let help = "write for example >5m, <=90s or 1h..2d";
             self.error(QueryErrorKind::BadValue, value.at, message, help.to_owned())
         })
     }

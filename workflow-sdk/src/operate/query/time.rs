@@ -128,7 +128,7 @@ impl TimeTest {
 }
 
 /// Reads `15m`.
-fn parse_age(text: &str) -> Option<Duration> {
+pub(super) fn parse_age(text: &str) -> Option<Duration> {
     let unit = text.chars().next_back()?;
     let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
     let seconds = number(&text[..text.len() - unit.len_utf8()])?.checked_mul(seconds)?;
@@ -194,16 +194,23 @@ fn number(text: &str) -> Option<u64> {
     if text.chars().all(|c| c.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
+/// Writes a length of time in its largest unit, as [`parse_age`] reads it.
+pub(super) struct Age(pub(super) Duration);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let unit = UNITS.into_iter().find(|(_, unit)| seconds != 0 && seconds.is_multiple_of(*unit));
+        let (unit, length) = unit.unwrap_or(('s', 1));
+        write!(f, "{}{unit}", seconds / length)
+    }
+}
+
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Before(age) if age.is_zero() => f.write_str("now"),
-            Self::Before(age) => {
-                let seconds = age.as_secs();
-                let unit = UNITS.into_iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
-                let (unit, length) = unit.unwrap_or(('s', 1));
-                write!(f, "-{}{unit}", seconds / length)
-            }
+            Self::Before(age) => write!(f, "-{}", Age(*age)),
             Self::At(time) => {
                 // The text of a timestamp ends with milliseconds.
                 let text = time.to_string();

@@ -32,11 +32,15 @@ pub enum Fact {
     /// The run is parked with an error: it cannot continue as it is, because its code has changed,
     /// or because its worker refused it.
     Stuck,
+    /// The run may be claimed now, and no live worker serves its queue, workflow and version. A
+    /// database with very many versions is looked through in part, as for
+    /// [`Operate::workflows`](crate::operate::Operate::workflows).
+    Unserved,
 }
 
 impl Fact {
     /// All facts.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Open,
         Self::Ended,
         Self::Paused,
@@ -49,6 +53,7 @@ impl Fact {
         Self::Child,
         Self::Gated,
         Self::Stuck,
+        Self::Unserved,
     ];
 
     /// How long a late run has been due at least.
@@ -70,6 +75,7 @@ impl Fact {
             Self::Child => "child",
             Self::Gated => "gated",
             Self::Stuck => "stuck",
+            Self::Unserved => "unserved",
         }
     }
 
@@ -87,22 +93,21 @@ impl fmt::Display for Fact {
 }
 
 /// The names of words. A name of a tag stands behind `tag.`.
-pub(super) const NAMES: [&str; 14] = [
+pub(super) const NAMES: [&str; 15] = [
     "status", "workflow", "queue", "version", "gate", "key", "tag", "schedule", "parent", "worker", "started", "ended",
-    "is", "error",
+    "duration", "is", "error",
 ];
 
 /// Names of the grammar that no list can search for yet, each with what to use until then.
-pub(super) const NAMES_FOR_LATER: [(&str, &str); 4] = [
+pub(super) const NAMES_FOR_LATER: [(&str, &str); 3] = [
     ("step", "read the histories of the runs"),
-    ("duration", "search for started: and ended:"),
     ("input", "give the runs a tag when they are started, and search for that"),
     ("output", "search for status:succeeded, and read the outputs of the runs"),
 ];
 
 /// Values of `is:` that no list can search for yet, each with what to use until then.
-pub(super) const FACTS_FOR_LATER: [(&str, &str); 2] =
-    [("blocked", "search for is:due, and ask for the explanation of a run"), ("unserved", "search for is:late")];
+pub(super) const FACTS_FOR_LATER: [(&str, &str); 1] =
+    [("blocked", "search for is:due, and ask for the explanation of a run")];
 
 /// Returns the known word that is most like this one, if it is like it at all.
 pub(in crate::operate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

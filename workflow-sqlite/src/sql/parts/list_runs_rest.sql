@@ -38,4 +38,11 @@ WHERE (?7 IS NULL OR r.status IN (SELECT value FROM json_each(?7)))
   AND (?34 IS NULL OR (r.attempt > 1) = ?34)
   AND (?35 IS NULL OR (r.parent_run_id IS NOT NULL) = ?35)
   AND (?36 IS NULL OR (r.status = 'parked' AND r.error IS NOT NULL) = ?36)
+  AND (?37 IS NULL OR r.completed_at - r.started_at >= ?37) AND (?38 IS NULL OR r.completed_at - r.started_at < ?38)
+  AND (?39 IS NULL OR (
+      r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= ?40
+      AND (l.queue, r.workflow_name, l.version) IN (
+          SELECT u.value ->> 'queue', u.value ->> 'workflow', u.value ->> 'version' FROM json_each(?41) AS u
+      )
+  ) = ?39)
 LIMIT +?6

@@ -1,0 +1,17 @@
+-- Called by: wait.rs. ?1-?4 are a lane and its gate, which is empty for none, ?5 is the id of a run
+-- and ?6 a number. ?7 has an array for each rank: its number, the last due time that counts, and
+-- the due time with which a run of the rank stands beside the run itself, so that their ids decide.
+-- Guarantees: counts the due runs of the lane that are claimed before the run, by the index of due
+-- runs and to at most the number.
+SELECT count(*)
+FROM (
+    SELECT 1
+    FROM workflow_lanes AS l
+    CROSS JOIN json_each(?7) AS known
+    CROSS JOIN workflow_runs AS r INDEXED BY workflow_runs_due
+    WHERE l.queue = ?1 AND l.workflow_name = ?2 AND l.version = ?3 AND l.gate = ?4
+      AND r.lane_id = l.id AND r.rank = known.value ->> 0 AND r.available_at <= known.value ->> 1
+      AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
+      AND (+r.available_at < known.value ->> 2 OR +r.id < ?5)
+    LIMIT +?6
+)

@@ -1,0 +1,114 @@
+//! A worker that works once: it ends when it is idle and nothing is due.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use workflow_sdk::DatabaseError;
+
+use crate::claim::ClaimLoop;
+use crate::schedules::schedules_are_due;
+use crate::shared::Shared;
+use crate::{Worker, WorkerError};
+
+/// How long the worker waits between two claims of which the first has found less than it asked
+/// for. The claims of such a worker are not kept in the executor, because the answer of each says
+/// whether anything is due.
+const CLAIM_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How much longer than its delay a run is waited for that was given back: the clock of the
+/// database decides when it is due.
+const CLOCK_SLACK: Duration = Duration::from_millis(200);
+
+/// When the last run is due again that a worker gave back to try it again.
+#[derive(Debug, Default)]
+pub(crate) struct GivenBack(Mutex<Option<Instant>>);
+
+impl GivenBack {
+    /// Notes a run that is due again after this time.
+    pub(crate) fn note(&self, delay: Duration) {
+        let due = Instant::now().checked_add(delay);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = (*last).max(due);
+    }
+
+    /// Returns whether a run is not due again yet.
+    fn is_awaited(&self) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|due| Instant::now() < due + CLOCK_SLACK)
+    }
+}
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// Works until nothing is due, and ends. For hosts that start a program now and then in place
+    /// of keeping one, and for tests. SIGTERM and SIGINT end it as they end [`Worker::run`].
+    ///
+    /// Nothing is due if the worker drives no run, no schedule is due whose input the worker can
+    /// give, and it could claim no run of its workflows, versions and queues now. So it does not
+    /// wait for a run that sleeps, is delayed or waits for something, that is paused or in a paused
+    /// queue, behind a limit that is used up, in the hands of another worker, or of a dead worker
+    /// that has not been found dead yet. A run that waits for less than the
+    /// [linger](crate::WorkerOptions::linger) is driven on, and one that the worker holds back
+    /// because its workers died is waited for. Bulk operations and the retention are not.
+    ///
+    /// # Errors
+    /// See [`Worker::run`]. If the database fails to answer, the worker tries again.
+    ///
+    /// # Cancel safety
+    /// See [`Worker::run`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_worker::Worker;
+    ///
+    /// #[workflow]
+    /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+    ///     ok(format!("hello, {name}"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(greet, "Ada".to_owned()).await?;
+    /// Worker::new(client, ()).register(greet).run_once().await?;
+    /// assert_eq!(run.result().await?, "hello, Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_once(self) -> Result<(), WorkerError> {
+        self.run_until_signals(true).await
+    }
+}
+
+/// Claims runs and starts their drives, until the worker drives nothing and nothing is due.
+/// `computed` names the schedules whose inputs the worker computes.
+pub(crate) async fn claim_until_idle(shared: Arc<Shared>, computed: Vec<String>) -> Result<(), WorkerError> {
+    let mut claims = ClaimLoop::begin(&shared).await;
+    loop {
+        // Before the claim, so that the claim finds the runs that the last drives and the fired
+        // schedules have made due.
+        let drives_nothing = shared.drives.is_closed() && !shared.given_back.is_awaited();
+        let was_idle = drives_nothing && !unless_it_fails(schedules_are_due(&shared, &computed).await);
+        let Some(claimed) = claims.claim(&shared).await? else { continue };
+        if was_idle && claimed == 0 && !unless_it_fails(runs_are_due(&shared).await) {
+            return Ok(());
+        }
+        tokio::time::sleep(CLAIM_INTERVAL).await;
+    }
+}
+
+/// Returns whether something is due. It is taken to be due if the database fails to answer.
+fn unless_it_fails(due: Result<bool, DatabaseError>) -> bool {
+    due.unwrap_or_else(|error| {
+        tracing::warn!(error = &error as &dyn std::error::Error, "cannot look whether anything is due, trying again");
+        true
+    })
+}
+
+/// Returns whether runs are due that the last claim has left for the next one: a claim looks at a
+/// bounded number of gates.
+async fn runs_are_due(shared: &Shared) -> Result<bool, DatabaseError> {
+    let (lanes, _) = shared.queues.open_lanes(&shared.lanes, Instant::now());
+    let next = shared.client.store().next_due(&lanes).await?;
+    Ok(next.at.is_some_and(|at| at <= next.now))
+}
