@@ -103,6 +103,10 @@ impl ToolCatalog for RuntimeCatalog {
         self.runtime.knowledge_base().is_some()
     }
 
+    fn lacks_jq(&self) -> Option<String> {
+        self.runtime.evaluator().has_jq().err().map(|error| error.to_string())
+    }
+
     fn presence(&self, tool: &str) -> Presence {
         let server = self.runtime.find_tool(tool).and_then(|tool| tool.server());
         let Some(server) = server.map(|server| server.name().to_owned()) else { return Presence::NotAsked };

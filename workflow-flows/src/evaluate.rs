@@ -27,6 +27,15 @@ pub trait Evaluate: Send + Sync + 'static {
     /// # Errors
     /// An [`ExpressionError`].
     async fn jq(&self, program: &str, input: &Value) -> Result<Vec<Value>, ExpressionError>;
+
+    /// Returns whether jq programs can run: see [`Evaluator::has_jq`]. A check of a flow with jq
+    /// asks this. Default: they can.
+    ///
+    /// # Errors
+    /// [`ExpressionError::Failed`] with the reason.
+    fn has_jq(&self) -> Result<(), ExpressionError> {
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -41,5 +50,9 @@ impl Evaluate for Evaluator {
 
     async fn jq(&self, program: &str, input: &Value) -> Result<Vec<Value>, ExpressionError> {
         Evaluator::jq(self, program, input).await
+    }
+
+    fn has_jq(&self) -> Result<(), ExpressionError> {
+        Evaluator::has_jq(self)
     }
 }

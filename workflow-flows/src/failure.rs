@@ -22,6 +22,9 @@ pub enum FlowCode {
     /// A step was visited, or a loop took turns, as often as it may.
     #[serde(rename = "F222")]
     TooOften,
+    /// The run made as many decisions as it may.
+    #[serde(rename = "F223")]
+    Decisions,
     /// A gate or a wait was not answered in time.
     #[serde(rename = "F230")]
     Unanswered,
@@ -53,6 +56,7 @@ impl FlowCode {
             Self::NoCase => "F220",
             Self::NoBranch => "F221",
             Self::TooOften => "F222",
+            Self::Decisions => "F223",
             Self::Unanswered => "F230",
             Self::Rejected => "F231",
             Self::Expression => "F240",

@@ -38,8 +38,8 @@ pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use flow_name::{FlowName, is_flow};
 pub use flows::{
-    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, Report,
-    ReportedError, Triggered, answer_step, check_event, flow_key, report_step,
+    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, OpenDecision,
+    Report, ReportedError, Triggered, answer_step, check_event, flow_key, read_decision, report_step, without_options,
 };
 pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};

@@ -62,6 +62,7 @@ struct Parts {
     client: Option<Client>,
     triggers: Option<Flows>,
     tokens: Option<Tokens>,
+    decision_limit: u32,
 }
 
 impl FlowRuntime {
@@ -80,6 +81,7 @@ impl FlowRuntime {
             client: None,
             triggers: None,
             tokens: None,
+            decision_limit: 10_000,
         })
     }
 
@@ -146,6 +148,10 @@ impl FlowRuntime {
 
     pub(crate) fn tokens(&self) -> Option<&Tokens> {
         self.0.tokens.as_ref()
+    }
+
+    pub(crate) fn decision_limit(&self) -> u32 {
+        self.0.decision_limit
     }
 
     pub(crate) fn client(&self) -> Option<&Client> {
@@ -221,6 +227,32 @@ impl FlowRuntimeBuilder {
     /// [`InvalidExpressionLimit`] for the first limit outside of its range.
     pub fn expression_limits(self, limits: ExpressionLimits) -> Result<Self, InvalidExpressionLimit> {
         Ok(self.evaluator(Evaluator::builder().limits(limits)?.build()))
+    }
+
+    /// Sets the number of decisions that a run may make: each evaluation of `when`, `if`, `switch`,
+    /// `branch`, `while`, `match`, the `until` of a loop and of a `wait`, and the key of a limit.
+    /// The next one fails the run with the code F223, which no `on_error` of a step handles. A long
+    /// loop continues its run as new, which begins the count again. Default: 10,000. Range: 1 to
+    /// 1,000,000.
+    ///
+    /// The limit belongs to the worker. A change of it never decides again what a run has recorded.
+    ///
+    /// ```
+    /// use workflow_flows::FlowRuntime;
+    ///
+    /// let refused = FlowRuntime::builder().decision_limit(0).unwrap_err();
+    /// assert!(refused.to_string().ends_with("is 0 decisions; use 1 to 1000000"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidExpressionLimit`] for a number outside of the range.
+    pub fn decision_limit(mut self, decisions: u32) -> Result<Self, InvalidExpressionLimit> {
+        let (limit, given, least, most) = ("decision_limit", u64::from(decisions), 1, 1_000_000);
+        if !(least..=most).contains(&given) {
+            return Err(InvalidExpressionLimit { limit, given, least, most, unit: "decisions" });
+        }
+        self.0.decision_limit = decisions;
+        Ok(self)
     }
 
     /// Sets the model that answers recipes. Default: none, so recipes fail.

@@ -101,6 +101,13 @@ pub trait Tool: Send + Sync + 'static {
         Value::Bool(true)
     }
 
+    /// The JSON Schema of the result, or of the field `structured` in the result of an MCP server's
+    /// tool, which checks each of its answers against it. Default: `None`, because the tool
+    /// promises nothing.
+    fn output_schema(&self) -> Option<Value> {
+        None
+    }
+
     /// Returns the server of the tool, which a check may ask. Default: `None`, because a tool of
     /// this process has none.
     fn server(&self) -> Option<Arc<dyn ToolServer>> {

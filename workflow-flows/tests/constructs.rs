@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{echo, env, env_with, finish, flow_with, run, runtime, step, steps, tool, with};
+use common::{Calls, echo, env, env_with, finish, flow_with, run, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
-use workflow_flows::{ErrorClass, FlowCode};
+use workflow_flows::{ErrorClass, FlowCode, FlowDocument};
 
 #[tokio::test]
 async fn steps_run_in_order_and_see_the_results_before_them() {
@@ -173,6 +173,54 @@ async fn loops_by_condition_take_turns_up_to_their_bound() {
 }
 
 #[tokio::test]
+async fn a_condition_of_a_loop_reads_the_number_of_its_turn() {
+    let turns = |condition: &str| {
+        let source = format!(
+            "flow: 1\nname: turns\ndo:\n  - id: each\n    loop: {{ {condition}, max: 9 }}\n    do: [ {{ id: note, set: {{ \
+             n: \"{{{{index}}}}\" }} }} ]\n"
+        );
+        let checked = FlowDocument::new(source).check();
+        checked.flow.unwrap_or_else(|| panic!("{:?}", checked.findings))
+    };
+    // A `while` sees the turn that would begin, an `until` the one that has ended.
+    assert_eq!(run(turns("while: \"index < 3\""), json!(null)).await.unwrap(), json!({ "n": 2 }));
+    assert_eq!(run(turns("until: \"index >= 3\""), json!(null)).await.unwrap(), json!({ "n": 3 }));
+    let inner = step(
+        "inner",
+        json!({ "loop": {
+        "until": { "while": "index < 2" }, "max": 9, "concurrency": 1,
+        "body": { "do": [echo("in", json!("{{index}}"))] },
+    } }),
+    );
+    let outer = step(
+        "outer",
+        json!({ "loop": { "until": { "for": "{{input}}" }, "max": 9, "concurrency": 1, "body": { "do": [inner] } } }),
+    );
+    let results = run(steps(json!([outer])), json!(["a", "b", "c", "d"])).await.unwrap();
+    assert_eq!(results[3], json!({ "index": 3, "item": "d", "result": 1 }), "the index is that of the inner loop");
+}
+
+#[tokio::test]
+async fn a_run_makes_as_many_decisions_as_its_worker_allows() {
+    let (env, _) = env_with(|calls| runtime(calls).decision_limit(3).unwrap().build()).await;
+    let decides = |id: &str| {
+        let choice = json!({ "if": { "condition": "input > 0", "then": { "do": [] }, "otherwise": null } });
+        with(step(id, choice), json!({ "on_error": "ignore" }))
+    };
+    let (result, _) = finish(&env, steps(json!([decides("a"), decides("b"), decides("c")])), json!(1)).await;
+    assert_eq!(result.unwrap(), Value::Null);
+    let four = steps(json!([decides("a"), decides("b"), decides("c"), decides("d"), echo("e", json!(1))]));
+    let (result, run) = finish(&env, four, json!(1)).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.code, error.step.as_str()), (FlowCode::Decisions, "d"), "no on_error handles it: {error}");
+    assert!(error.to_string().starts_with("F223: step \"d\": the run has made 3 decisions"), "{error}");
+    run.assert_ran(["a?", "b?", "c?", "d?"]).await;
+    for decisions in [0, 1_000_001] {
+        assert!(runtime(&Calls::default()).decision_limit(decisions).is_err(), "{decisions}");
+    }
+}
+
+#[tokio::test]
 async fn a_long_loop_continues_as_new_with_its_state() {
     let flow = steps(json!([
         step("zero", json!({ "set": { "n": 0 } })),
@@ -188,7 +236,8 @@ async fn a_long_loop_continues_as_new_with_its_state() {
         ),
         echo("end", json!({ "n": "{{steps.long.n}}", "zero": "{{steps.zero.n}}" })),
     ]));
-    let env = env().await;
+    // The `when` and a thousand turns: the next generation counts its decisions anew.
+    let (env, _) = env_with(|calls| runtime(calls).decision_limit(1_001).unwrap().build()).await;
     let (result, run) = finish(&env, flow, json!(null)).await;
     assert_eq!(result.unwrap(), json!({ "n": 1500, "zero": 0 }));
     assert_eq!(run.run().await.unwrap().generation, 1);

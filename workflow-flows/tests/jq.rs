@@ -20,7 +20,7 @@ use workflow_flows::expression::{Evaluator, ExpressionError, ExpressionLimits, j
 const ENDLESS: &str = "--evaluate-without-end";
 const ENDLESS_PROGRAM: &str = "last(range(1e18))";
 
-const TESTS: [(&str, fn()); 15] = [
+const TESTS: [(&str, fn()); 16] = [
     ("programs_give_their_outputs", programs_give_their_outputs),
     ("ambient_functions_do_not_exist", ambient_functions_do_not_exist),
     ("syntax_errors_have_columns", syntax_errors_have_columns),
@@ -28,6 +28,7 @@ const TESTS: [(&str, fn()); 15] = [
     ("numbers_are_those_of_json", numbers_are_those_of_json),
     ("hostile_programs_are_stopped", hostile_programs_are_stopped),
     ("lower_limits_stop_what_the_default_allows", lower_limits_stop_what_the_default_allows),
+    ("an_input_is_as_large_as_a_rendered_value", an_input_is_as_large_as_a_rendered_value),
     ("tasks_go_on_during_an_evaluation", tasks_go_on_during_an_evaluation),
     ("a_killed_helper_is_replaced", a_killed_helper_is_replaced),
     ("a_dropped_evaluation_frees_its_place", a_dropped_evaluation_frees_its_place),
@@ -267,6 +268,17 @@ fn lower_limits_stop_what_the_default_allows() {
     let mut programs = (10..40).map(|power| format!("last(range({}))", 1_u64 << power));
     let program = programs.find(late).unwrap();
     assert!(jq(&program, &Value::Null).is_ok(), "{program}");
+}
+
+fn an_input_is_as_large_as_a_rendered_value() {
+    let large = json!("x".repeat(5 << 20));
+    let refused = jq("length", &large);
+    let is_refused = matches!(&refused, Err(ExpressionError::Budget(text)) if text.starts_with("the input has "));
+    assert!(is_refused, "{refused:?}");
+    let limits = ExpressionLimits::new().rendered_bytes(5 << 20);
+    let limits = limits.jq_memory(1 << 30).jq_time(Duration::from_secs(4));
+    let evaluator = Evaluator::builder().helpers(1).limits(limits).unwrap().build();
+    assert_eq!(block_on(evaluator.jq("length", &large)), Ok(vec![json!(5 << 20)]));
 }
 
 /// The processor time of this process's children that have ended and been waited for, and of those

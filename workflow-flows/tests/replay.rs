@@ -7,13 +7,34 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Calls, Panics, begin, echo, env, flow_with, runtime, step, steps, tool, with};
+use common::{Calls, Panics, begin, echo, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
-use workflow_flows::flow;
 use workflow_flows::graph::Flow;
+use workflow_flows::{FlowRuntime, FlowStore, KbStore, ScriptedModel, flow};
+use workflow_sdk::prelude::*;
 use workflow_sdk::testing::replay;
+use workflow_testing::TestEnv;
 
-/// Each construct with its name. Those that wait for something get it from [`answer`].
+/// A workflow that a flow calls by its name.
+#[workflow]
+async fn double(ctx: &Ctx<FlowRuntime>, n: u64) -> Result<u64> {
+    ctx.step("double", async || ok(n * 2)).await
+}
+
+/// Returns an env whose worker has what each construct needs.
+async fn env_of_all() -> TestEnv<FlowRuntime> {
+    let (flows, kb) = (FlowStore::in_memory(), KbStore::in_memory());
+    let mut child = steps(json!([echo("in", json!("{{input}}"))]));
+    child.name = "child".to_owned();
+    flows.deploy(&child, "ann", None).await.unwrap();
+    let build = move || {
+        let model = ScriptedModel::new([json!({ "short": "ok" })]);
+        runtime(&Calls::default()).flows(flows.clone()).knowledge_base(kb.clone()).model(model).build()
+    };
+    TestEnv::with_state(build).register(flow).register(double).await.unwrap()
+}
+
+/// Each construct with its name. Those that wait for something get it from [`history`].
 fn constructs() -> Vec<(&'static str, Flow)> {
     let one = |kind: Value| steps(json!([step("s", kind)]));
     let block = json!({ "do": [echo("in", json!("{{input.n}}"))] });
@@ -116,6 +137,68 @@ fn constructs() -> Vec<(&'static str, Flow)> {
                 json!({ "on_complete": { "do": [echo("c", json!("{{steps.a}}"))] }, "output": "{{result}}" }),
             ),
         ),
+        (
+            "settle",
+            one(json!({ "parallel": {
+            "branches": [["a", block], ["b", { "do": [tool("no", "fail", json!({}))] }]], "mode": "settle",
+        } })),
+        ),
+        (
+            "dag_output",
+            flow_with(
+                json!({ "dag": { "steps": [with(echo("a", json!("{{input.n}}")), json!({
+            "output": { "a": "{{result + 1}}" },
+        }))] } }),
+                json!({ "output": "{{steps.a.a}}" }),
+            ),
+        ),
+        (
+            "retried_block",
+            steps(json!([with(
+                step("s", json!({ "if": { "condition": "true", "then": { "do": [tool("no", "fail", json!({}))] } } })),
+                json!({ "retry": { "attempts": 2, "backoff": { "constant": { "delay": 60_000 } } }, "on_error": "ignore" }),
+            )])),
+        ),
+        (
+            "late_block",
+            steps(json!([with(
+                step(
+                    "s",
+                    json!({ "if": { "condition": "true", "then": { "do": [step("nap",
+                    json!({ "wait": { "for": 60_000 } }))] } } })
+                ),
+                json!({ "timeout": 1_000, "on_error": "ignore" }),
+            )])),
+        ),
+        (
+            "recipe",
+            one(json!({ "recipe": { "prompt": "Sum up {{args.n}}", "output": {}, "args": { "n": "{{input.n}}" } } })),
+        ),
+        (
+            "kb",
+            one(
+                json!({ "kb": { "base": "notes", "title": "n is {{input.n}}", "text": "{{input.person}}", "key": "k" } }),
+            ),
+        ),
+        ("sub_flow", one(json!({ "flow": { "name": "child", "args": "{{input.n}}" } }))),
+        ("detached_flow", one(json!({ "flow": { "name": "child", "args": "{{input.n}}", "detach": true } }))),
+        ("workflow", one(json!({ "flow": { "name": "double", "is_workflow": true, "args": "{{input.n}}" } }))),
+        ("external", one(json!({ "tool": { "tool": "echo", "args": "{{input.n}}", "external": true } }))),
+        (
+            // The stored history is that of the second generation.
+            "continued",
+            steps(json!([
+                echo("a", json!("{{input.n}}")),
+                step(
+                    "s",
+                    json!({ "loop": {
+                "until": { "while": "index < 1002" }, "max": 2_000, "concurrency": 1,
+                "body": { "do": [step("in", json!("nothing"))] },
+            } })
+                ),
+                echo("b", json!("{{steps.a}}")),
+            ])),
+        ),
     ]
 }
 
@@ -125,7 +208,7 @@ fn file(name: &str) -> PathBuf {
 
 /// Runs a construct to its end and returns its history.
 async fn history(name: &str, definition: Flow) -> String {
-    let env = env().await;
+    let env = env_of_all().await;
     let run = begin(&env, definition, json!({ "n": 5, "person": "ann", "at": "08:00", "list": [1, 2] })).await;
     match name {
         "approval" => {
@@ -133,6 +216,9 @@ async fn history(name: &str, definition: Flow) -> String {
         }
         "decision" => {
             env.signal(&run, "decision:s", &json!({ "choice": 7 })).await.unwrap();
+        }
+        "external" => {
+            env.signal(&run, "done:s", &json!({ "result": 7 })).await.unwrap();
         }
         "event" => {
             for event in [4, 5] {
@@ -143,6 +229,7 @@ async fn history(name: &str, definition: Flow) -> String {
     }
     let ended = run.finish().await;
     assert_eq!(ended.is_err(), ["fail", "undo"].contains(&name), "{name}: {ended:?}");
+    assert_eq!(run.run().await.unwrap().generation > 0, name == "continued", "{name}");
     run.export().await.unwrap().to_json()
 }
 
@@ -150,7 +237,8 @@ async fn history(name: &str, definition: Flow) -> String {
 async fn a_history_of_each_construct_replays_without_an_evaluation() {
     for (name, definition) in constructs() {
         let fresh = history(name, definition).await;
-        let panics = || runtime(&Calls::default()).evaluator(Panics).build();
+        // A recorded decision counts for no limit of the worker that replays it.
+        let panics = || runtime(&Calls::default()).evaluator(Panics).decision_limit(1).unwrap().build();
         if let Err(misfit) = replay(flow, panics(), &fresh) {
             panic!("{name}: {misfit}");
         }

@@ -65,6 +65,21 @@ impl Actions {
         Ok(self)
     }
 
+    /// Adds `fs.*` for the files below `root`, with these bounds. See
+    /// [`files::tools_with`](crate::files::tools_with).
+    ///
+    /// # Errors
+    /// See [`files`](Self::files).
+    #[cfg(target_os = "linux")]
+    pub fn files_with(
+        mut self,
+        root: impl AsRef<std::path::Path>,
+        limits: crate::files::Limits,
+    ) -> std::io::Result<Self> {
+        self.tools.extend(crate::files::tools_with(root, limits)?);
+        Ok(self)
+    }
+
     /// Adds `shell.exec` by this tool, with the programs that it lists.
     #[cfg(all(target_os = "linux", feature = "shell"))]
     pub fn shell(mut self, shell: &crate::shell::Shell) -> Self {

@@ -37,7 +37,7 @@ pub mod model;
 pub mod notify;
 #[cfg(any(all(unix, feature = "mcp"), all(target_os = "linux", feature = "shell")))]
 mod process;
-#[cfg(any(feature = "assert", feature = "model"))]
+#[cfg(any(feature = "assert", feature = "model", all(unix, feature = "mcp")))]
 mod schema;
 #[cfg(all(target_os = "linux", feature = "shell"))]
 pub mod shell;

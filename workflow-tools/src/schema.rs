@@ -10,6 +10,7 @@ use crate::arguments::invalid;
 pub(crate) struct Schema(Validator);
 
 /// The most problems that are reported.
+#[cfg(any(feature = "assert", feature = "model", test))]
 const PROBLEMS: usize = 20;
 /// The longest text of one problem, in characters.
 const PROBLEM: usize = 300;
@@ -32,7 +33,7 @@ impl Schema {
     }
 
     /// Whether the value fits.
-    #[cfg(feature = "assert")]
+    #[cfg(any(feature = "assert", all(unix, feature = "mcp")))]
     pub(crate) fn fits(&self, value: &Value) -> bool {
         self.0.is_valid(value)
     }
@@ -42,6 +43,25 @@ impl Schema {
     pub(crate) fn places(&self, value: &Value) -> Vec<String> {
         let found = self.0.iter_errors(value).take(PROBLEMS);
         found.map(|error| place(error.instance_path().as_str()).to_owned()).collect()
+    }
+
+    /// Returns the first place where the value does not fit and why, without the values there.
+    /// Properties of the value that are not among `names` are shown as `*`.
+    #[cfg(all(unix, feature = "mcp"))]
+    pub(crate) fn reason(&self, value: &Value, names: &std::collections::HashSet<String>) -> Option<String> {
+        use jsonschema::error::ValidationErrorKind as Kind;
+
+        // The errors of all places at once would take memory by the size of the answer.
+        let error = self.0.validate(value).err()?;
+        let reason = match error.kind() {
+            Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
+                "it has properties that the schema does not allow".to_owned()
+            }
+            Kind::PropertyNames { .. } => "the schema does not allow the name of one of its properties".to_owned(),
+            _ => error.masked().to_string(),
+        };
+        let pointer = masked_pointer(error.instance_path().as_str(), value, names);
+        Some(cut(&format!("{}: {reason}", place(&pointer))))
     }
 
     /// Reads an answer of a model: the value, and where it does not fit. Models like to write a
@@ -65,6 +85,25 @@ impl Schema {
 
 fn place(pointer: &str) -> &str {
     if pointer.is_empty() { "the value" } else { pointer }
+}
+
+/// Returns the pointer into the value with `*` for properties that are not among `names`.
+#[cfg(all(unix, feature = "mcp"))]
+fn masked_pointer(pointer: &str, value: &Value, names: &std::collections::HashSet<String>) -> String {
+    let mut shown = String::new();
+    let mut at = Some(value);
+    for segment in pointer.split('/').skip(1) {
+        let name = segment.replace("~1", "/").replace("~0", "~");
+        let (is_known, below) = match at {
+            Some(Value::Array(items)) => (true, name.parse::<usize>().ok().and_then(|index| items.get(index))),
+            Some(Value::Object(fields)) => (names.contains(&name), fields.get(&name)),
+            _ => (false, None),
+        };
+        shown.push('/');
+        shown.push_str(if is_known { segment } else { "*" });
+        at = below;
+    }
+    shown
 }
 
 fn cut(text: &str) -> String {

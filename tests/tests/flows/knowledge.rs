@@ -1,7 +1,6 @@
 //! The knowledge base on the databases, beside the one in memory.
 
 use std::collections::BTreeSet;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use workflow_flows::graph::Flow;
@@ -13,6 +12,7 @@ use workflow_sdk::{ClientError, RunHandle};
 use workflow_tests::{Database, Live, LocalWorker, until};
 
 use crate::common::{step, steps, tool};
+use crate::process::Process;
 
 /// Opens the base of the case.
 async fn open(db: &Live) -> KbStore {
@@ -204,23 +204,11 @@ pub async fn random_searches_agree_with_memory(db: Live) {
     assert!(hits > 100 && refused > 5, "{hits} hits, {refused} refused");
 }
 
-/// A worker process that the drop kills.
-struct Process(Child);
-
-impl Process {
-    fn spawn(db: &Live, failpoint: Option<&str>) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_documents"));
-        command.arg(db.url()).arg(db.schema().unwrap_or_default()).arg(db.url_of_tables()).stderr(Stdio::null());
-        command.env_remove("WORKFLOW_FAILPOINT").envs(failpoint.map(|point| ("WORKFLOW_FAILPOINT", point)));
-        Self(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a worker process, with this failpoint.
+fn spawn(db: &Live, failpoint: Option<&str>) -> Process {
+    let (url, base) = (db.url(), db.url_of_tables());
+    let arguments: [&str; 3] = [&url, db.schema().unwrap_or_default(), &base];
+    Process::spawn(env!("CARGO_BIN_EXE_documents"), arguments, failpoint)
 }
 
 /// Kills a worker at each point around the commits of a run that writes a document, and lets
@@ -246,9 +234,9 @@ pub async fn a_worker_killed_at_a_commit_leaves_each_document_once(db: Live) {
         number += 1;
         let id = format!("t-{number}");
         let run = start(&db, learn(json!({ "key": "{{input.id}}" })), &id, "exactly once").await;
-        let mut first = Process::spawn(&db, Some(point));
-        until(&format!("a death at {point}"), async || first.0.try_wait().unwrap()).await;
-        let second = Process::spawn(&db, None);
+        let mut first = spawn(&db, Some(point));
+        until(&format!("a death at {point}"), async || first.has_died().then_some(())).await;
+        let second = spawn(&db, None);
         assert_eq!(run.result().await.unwrap()["revision"], 1, "{point}");
         drop(second);
         assert_eq!(kb.find("support", &id).await.unwrap().unwrap().revision, 1, "{point}");

@@ -7,7 +7,9 @@ use workflow_tests::{Database, Live};
 
 #[path = "../../../workflow-flows/tests/common/mod.rs"]
 mod common;
+mod crashes;
 mod knowledge;
+mod process;
 mod runs;
 mod triggers;
 mod versions;
@@ -17,6 +19,9 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 workflow_tests::cases! {
     "flows", "db: Live)",
+    crashes {
+        a_process_killed_at_each_commit_changes_no_flow,
+    }
     knowledge {
         later_runs_find_what_earlier_ones_wrote,
         what_no_base_takes_fails_the_step,

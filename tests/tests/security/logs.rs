@@ -95,7 +95,7 @@ pub async fn no_value_of_an_author_is_logged(db: Live) {
 }
 
 /// Returns the display text and the debug output of an error and of all its sources.
-fn texts(error: &dyn std::error::Error) -> String {
+pub fn texts(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(|error| format!("{error}\n{error:?}\n")).collect()
 }

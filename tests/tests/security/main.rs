@@ -1,8 +1,11 @@
-//! Security tests: values in logs and errors, hostile names, damaged documents, and the roles of
-//! PostgreSQL.
+//! Security tests: values in logs and errors, secrets of flows, hostile names, damaged documents,
+//! and the roles of PostgreSQL.
 
 use workflow_tests::{Database, Live};
 
+#[path = "../../../workflow-flows/tests/common/mod.rs"]
+mod common;
+mod flows;
 mod fuzz;
 mod logs;
 mod names;
@@ -10,6 +13,9 @@ mod roles;
 
 workflow_tests::cases! {
     "security", "db: Live)",
+    flows {
+        no_secret_of_a_flow_is_kept_or_told,
+    }
     logs {
         no_value_of_an_author_is_logged,
         no_error_and_no_debug_output_shows_a_value,

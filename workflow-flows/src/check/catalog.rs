@@ -35,6 +35,11 @@ pub trait ToolCatalog {
         true
     }
 
+    /// Returns why the worker cannot run jq programs. Default: `None`, so this is not checked.
+    fn lacks_jq(&self) -> Option<String> {
+        None
+    }
+
     /// Returns what the server of a tool has said about it. Default: it was not asked.
     fn presence(&self, tool: &str) -> Presence {
         let _ = tool;

@@ -13,6 +13,7 @@ mod finding;
 mod fix;
 mod format;
 mod input;
+mod jq;
 mod needs;
 mod options;
 mod order;
@@ -128,6 +129,7 @@ fn run_rules(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
     secrets::check(lowering);
     input::check_references(lowering, flow);
     tools::check(lowering);
+    jq::check(lowering, flow);
 }
 
 fn syntax(code: Code, fault: &Fault, lines: &Lines<'_>, root: Option<&crate::document::Node>) -> Finding {

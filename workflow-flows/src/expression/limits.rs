@@ -67,8 +67,9 @@ impl ExpressionLimits {
         self
     }
 
-    /// Sets the bytes of one rendered value, about as JSON. Default: 4 MiB. Range: 1 byte to
-    /// 64 MiB.
+    /// Sets the bytes of one rendered value, about as JSON. The input of a jq program may have as
+    /// many bytes, and at least 4 MiB; a large one may need more [`jq_memory`](Self::jq_memory).
+    /// Default: 4 MiB. Range: 1 byte to 64 MiB.
     #[must_use]
     pub const fn rendered_bytes(mut self, bytes: usize) -> Self {
         self.rendered_bytes = bytes;
@@ -135,7 +136,8 @@ impl Default for ExpressionLimits {
     }
 }
 
-/// A limit of [`ExpressionLimits`] that is zero or outside of its range in another way.
+/// A limit of [`ExpressionLimits`], or the limit of decisions, that is zero or outside of its range
+/// in another way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {limit} of expressions is {given} {unit}; use {least} to {most}")]
 #[non_exhaustive]
@@ -148,6 +150,6 @@ pub struct InvalidExpressionLimit {
     pub least: u64,
     /// The largest number that is accepted.
     pub most: u64,
-    /// The unit: `steps`, `bytes`, `ms` or `outputs`.
+    /// The unit: `steps`, `bytes`, `ms`, `outputs` or `decisions`.
     pub unit: &'static str,
 }

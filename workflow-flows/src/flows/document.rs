@@ -83,9 +83,9 @@ impl FlowDocument {
     }
 
     /// Checks the document and its input, and what a worker with this runtime has for it: tools,
-    /// recipes, flows, a model and a knowledge base. Asks the servers of the tools whether they
-    /// have them, and the policy whether the account may call them. Calls no tool. A server that
-    /// gives no answer within 15 s is a finding (F070).
+    /// recipes, flows, a model, a knowledge base and the helper of jq. Asks the servers of the
+    /// tools whether they have them, and the policy whether the account may call them. Calls no
+    /// tool. A server that gives no answer within 15 s is a finding (F070).
     ///
     /// ```
     /// use serde_json::Value;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+pub(crate) use workflow_sdk::internal::DECISION_SIGNAL as DECISION;
 use workflow_sdk::operate::{
     Action, HistoryItem, ListHistory, Operate, OperateError, OperateErrorCode as Code, Payload, PayloadOf,
     StoredPayload,
@@ -74,8 +75,6 @@ const fn failed() -> ErrorClass {
     ErrorClass::Failed
 }
 
-/// Begins the name of the signal that answers a decision.
-pub(crate) const DECISION: &str = "decision:";
 /// Begins the name of the signal that ends a step that is done outside.
 pub(crate) const REPORT: &str = "done:";
 
@@ -168,7 +167,7 @@ pub async fn report_step(
 }
 
 /// Reads all attempts of a run.
-async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
+pub(super) async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
     let mut list = ListHistory::new(run).limit(ListHistory::MAX_LIMIT);
     let mut history = Vec::new();
     loop {
@@ -187,16 +186,16 @@ fn key_of(gate: &Gate) -> String {
 }
 
 /// A step that waits, as it is named from outside.
-struct StepKey<'k> {
+pub(super) struct StepKey<'k> {
     /// The id of the step behind its scopes.
-    name: &'k str,
+    pub(super) name: &'k str,
     /// The number of earlier visits. `None`: the present visit, whatever its number.
     visit: Option<u32>,
 }
 
 impl<'k> StepKey<'k> {
     /// Reads a key, which may have the number of a visit behind a colon.
-    fn parse(key: &'k str) -> Self {
+    pub(super) fn parse(key: &'k str) -> Self {
         let numbered = key.rsplit_once(':').and_then(|(name, visit)| Some((name, visit.parse().ok()?)));
         numbered.map_or(Self { name: key, visit: None }, |(name, visit)| Self { name, visit: Some(visit) })
     }
@@ -226,10 +225,10 @@ impl<'k> StepKey<'k> {
 
     /// Returns the last visit and the row of the values that were rendered for it, before the step
     /// began to wait.
-    fn prepared<'h>(&self, history: &'h [HistoryItem]) -> Option<(u32, &'h HistoryItem)> {
+    pub(super) fn prepared<'h>(&self, history: &'h [HistoryItem]) -> Option<(u32, &'h HistoryItem)> {
         let name = prepared_key(self.name);
         let rows = history.iter().filter_map(|row| Some((visit_of(&row.step, &name)?, row)));
-        rows.max_by_key(|(visit, _)| *visit)
+        rows.max_by_key(|(visit, row)| (*visit, row.attempt))
     }
 }
 
@@ -276,7 +275,7 @@ impl Question {
 }
 
 /// Returns the value of a row. A large one does not stand in the history.
-async fn read_output(operate: &dyn Operate, run: RunId, row: &HistoryItem) -> Result<Value, OperateError> {
+pub(super) async fn read_output(operate: &dyn Operate, run: RunId, row: &HistoryItem) -> Result<Value, OperateError> {
     let Some(output) = &row.output else { return Ok(Value::Null) };
     let read =
         |payload: &StoredPayload| payload.json.as_ref().and_then(|json| serde_json::from_str(json.as_str()).ok());
@@ -297,7 +296,7 @@ fn choose(
     let key = step.name;
     let Answer { choice, note, .. } = answer;
     let known = || if question.options.is_empty() { "any value".to_owned() } else { question.options.join(", ") };
-    let refused = |message: String| Err(OperateError::new(Code::BadInput, message, format!("choose {}", known())));
+    let refused = |message: String| Err(OperateError::new(Code::BadInput, message, format!("{CHOOSE}{}", known())));
     let Some(choice) = choice else { return refused(format!("step {key:?} waits for a choice")) };
     let is_option = choice.as_str().is_some_and(|choice| question.options.iter().any(|option| option == choice));
     if !question.options.is_empty() && !is_option {
@@ -305,6 +304,19 @@ fn choose(
     }
     let payload = json!({ "choice": choice, "by": by, "note": note });
     send(run, step.signal(DECISION), question.since, &payload)
+}
+
+/// Begins the help of a refused choice, before the options.
+const CHOOSE: &str = "choose ";
+
+/// Leaves the options of a decision out of the refusal of [`answer_step`] or [`report_step`], for
+/// an actor that sees no payloads.
+#[must_use]
+pub fn without_options(error: OperateError) -> OperateError {
+    if error.code != Code::BadInput || !error.help.starts_with(CHOOSE) {
+        return error;
+    }
+    OperateError::new(Code::BadInput, "the decision has no such option", "ask a person who sees its question")
 }
 
 /// Answers a wait. It has one key: if two answer at the same moment, the first answer counts.

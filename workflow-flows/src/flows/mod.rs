@@ -1,5 +1,6 @@
 //! The flows of one database: deploys, starts, gates and triggers, for operators' programs.
 
+mod decision;
 mod deploy;
 mod document;
 mod failure;
@@ -10,6 +11,7 @@ mod start;
 mod trigger;
 mod version;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,8 +25,9 @@ use crate::{Evaluate, FlowRuntime, FlowStore, FlowVersion, Secrets};
 use failure::{no_runtime, unknown_flow, unknown_version};
 use newest::Newest;
 
+pub use decision::{OpenDecision, read_decision};
 pub use document::{CheckedFlow, FlowDocument};
-pub use gate::{Answer, Report, ReportedError, answer_step, report_step};
+pub use gate::{Answer, Report, ReportedError, answer_step, report_step, without_options};
 pub(crate) use gate::{DECISION, REPORT};
 pub(crate) use schedule::refuse_times;
 pub use start::flow_key;
@@ -157,6 +160,24 @@ impl Flows {
         Ok(self.store.list().await?.iter().map(FlowSummary::from).collect())
     }
 
+    /// Returns the newest version of each of the first flows, at most `most` of them, in the order
+    /// of their names. [`Flows::counts`] has the number of all.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn list_first(&self, most: u32) -> Result<Vec<FlowSummary>, OperateError> {
+        Ok(self.store.list_first(most).await?.iter().map(FlowSummary::from).collect())
+    }
+
+    /// Returns how many versions each flow has, by the names of the flows.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn counts(&self) -> Result<BTreeMap<String, u64>, OperateError> {
+        let counts = self.store.counts().await?.into_iter();
+        Ok(counts.map(|(name, versions)| (name, u64::try_from(versions).unwrap_or_default())).collect())
+    }
+
     /// Returns the versions of a flow, the newest first.
     ///
     /// # Errors
@@ -168,6 +189,15 @@ impl Flows {
             return Err(unknown_flow(name));
         }
         Ok(found.iter().map(FlowSummary::from).collect())
+    }
+
+    /// Returns the newest versions of a flow, at most `most` of them, the newest first. The list is
+    /// empty if there is no such flow. [`Flows::counts`] has the number of all.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub async fn versions_first(&self, name: &str, most: u32) -> Result<Vec<FlowSummary>, OperateError> {
+        Ok(self.store.versions_first(name, most).await?.iter().map(FlowSummary::from).collect())
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use workflow_sdk::Result;
 
 use super::block::run_block;
-use super::evaluation::{as_text, decision_key};
+use super::evaluation::as_text;
 use super::frame::Frame;
 use super::mentions::Mentions;
 use crate::graph::{Block, Step, Switch};
@@ -19,7 +19,7 @@ pub(super) async fn run_if(
     then: &Block,
     otherwise: Option<&Block>,
 ) -> Result<Value> {
-    let holds = frame.decide(&step.id, "if", condition, None).await?;
+    let holds = frame.decide(&step.id, "if", condition, &[]).await?;
     run_taken(frame, if holds { Some(then) } else { otherwise }).await
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn run_switch(frame: &Frame<'_>, step: &Step, switch: &Switch) 
         let message = format!("no case {value:?}, and no default; the cases are: {}", known.join(", "));
         Err(FlowError::new(FlowCode::NoCase, ErrorClass::Invalid, &step.id, message).into())
     };
-    let case: Option<String> = frame.record(&decision_key(&step.id), body).await?;
+    let case: Option<String> = frame.record_decision(&step.id, body).await?;
     let taken = case.map_or(switch.default.as_ref(), |case| switch.cases.get(&case));
     run_taken(frame, taken).await
 }

@@ -62,21 +62,43 @@ impl Frame<'_> {
         }
     }
 
-    /// Evaluates a condition as the step of decisions of this step. `result` and `event` are
-    /// further roots.
+    /// Evaluates a condition as the step of decisions of this step. `result`, `event` and the
+    /// `index` of a turn are further roots.
     pub(super) async fn decide(
         &self,
         step: &str,
         what: &str,
         source: &str,
-        further: Option<(&str, &Value)>,
+        further: &[(&str, &Value)],
     ) -> Result<bool> {
         let mut scope = self.scope(&Mentions::of_source(source));
-        if let Some((root, value)) = further {
-            scope = scope.with(root, value.clone());
+        for (root, value) in further {
+            scope = scope.with(*root, Value::clone(value));
         }
         let scope = &scope;
-        self.record(&decision_key(step), || self.condition(step, what, source, scope)).await
+        self.record_decision(step, || self.condition(step, what, source, scope)).await
+    }
+
+    /// Runs a body that is tried once, as the step of decisions of this step. A run makes as many
+    /// decisions as its worker allows.
+    ///
+    /// The body compares the count, so the refusal is recorded, and a replay by a worker with
+    /// another limit takes every decision as it was recorded.
+    pub(super) async fn record_decision<T, F>(&self, step: &str, mut body: impl FnMut() -> F + Send) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: Future<Output = Result<T>> + Send,
+    {
+        let (number, most) = (self.run.count_decision(), self.runtime().decision_limit());
+        let body = || {
+            let begun = if number > most { Err(too_many(step, most)) } else { Ok(body()) };
+            async move { begun?.await }
+        };
+        let decided = self.record(&decision_key(step), body).await;
+        if decided.as_ref().is_err_and(is_too_many) {
+            self.run.end_decisions();
+        }
+        decided
     }
 
     /// Runs a body that is tried once, as a step of this name.
@@ -89,8 +111,22 @@ impl Frame<'_> {
     }
 }
 
+/// Returns the failure of the first decision above the limit.
+fn too_many(step: &str, most: u32) -> Error {
+    let message = format!(
+        "the run has made {most} decisions, which is the limit of this worker; make a part of the flow a flow of its \
+         own, or set FlowRuntimeBuilder::decision_limit"
+    );
+    FlowError::new(FlowCode::Decisions, ErrorClass::Invalid, step, message).into()
+}
+
+/// Returns whether an error is that of the first decision above the limit, here or in a child.
+pub(super) fn is_too_many(error: &Error) -> bool {
+    error.downcast::<FlowError>().is_some_and(|error| error.code == FlowCode::Decisions)
+}
+
 /// Returns the key of the decisions of a step.
-pub(super) fn decision_key(step: &str) -> String {
+fn decision_key(step: &str) -> String {
     format!("{step}?")
 }
 

@@ -2,6 +2,7 @@
 //! loops.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
@@ -22,6 +23,10 @@ pub(super) struct RunState {
     vars: Mutex<Arc<Value>>,
     /// The number of compensations that are armed. A run that has some cannot continue as new.
     armed: Mutex<u32>,
+    /// The number of decisions of this generation.
+    decisions: AtomicU32,
+    /// Whether a decision was refused, because there were too many.
+    has_decided_enough: AtomicBool,
     turn: Mutex<Option<Turn>>,
 }
 
@@ -39,6 +44,8 @@ impl RunState {
             run: Arc::new(run),
             vars: Mutex::new(Arc::new(vars)),
             armed: Mutex::new(0),
+            decisions: AtomicU32::new(0),
+            has_decided_enough: AtomicBool::new(false),
             turn: Mutex::new(resume.as_ref().and_then(|resume| resume.turn.clone())),
             start,
         };
@@ -54,6 +61,22 @@ impl RunState {
         let mut armed = lock(&self.armed);
         *armed += 1;
         *armed
+    }
+
+    /// Counts a decision of this generation, and returns its number, from 1. Call it outside of the
+    /// bodies of steps, so that a replay counts as the first run did.
+    pub(super) fn count_decision(&self) -> u32 {
+        self.decisions.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Notes that a decision was refused, because there were too many.
+    pub(super) fn end_decisions(&self) {
+        self.has_decided_enough.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a decision of this generation was refused, because there were too many.
+    pub(super) fn has_decided_enough(&self) -> bool {
+        self.has_decided_enough.load(Ordering::Relaxed)
     }
 
     /// Returns whether this generation has not come to the loop at which it begins.

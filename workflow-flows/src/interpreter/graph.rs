@@ -9,7 +9,6 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value, json};
 use workflow_sdk::Result;
 
-use super::evaluation::decision_key;
 use super::frame::Frame;
 use super::mentions::Mentions;
 use super::start::Position;
@@ -143,6 +142,6 @@ async fn branch(
         };
         Ok(json!({ "then": otherwise, "because": "else" }))
     };
-    let decision: Value = frame.record(&decision_key(&step.id), body).await?;
+    let decision: Value = frame.record_decision(&step.id, body).await?;
     Ok(decision["then"].as_str().unwrap_or_default().to_owned())
 }

@@ -28,8 +28,9 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
     };
     let Some(base) = frame.runtime().knowledge_base() else {
         let message = "this worker has no knowledge base; give it one with FlowRuntimeBuilder::knowledge_base";
-        let lacks = || async { Err(failed(&step.id, &ToolError::new(ErrorClass::Unavailable, message))) };
-        return frame.record(&step.id, lacks).await;
+        // A transaction all the same: what another worker has written is read again here.
+        let lacks = |_tx: Tx| async { Err(failed(&step.id, &ToolError::new(ErrorClass::Unavailable, message))) };
+        return frame.ctx.transaction(&step.id, lacks).retry(Retry::none()).await;
     };
     let body = |tx: Tx| {
         let base = Arc::clone(base);

@@ -4,7 +4,8 @@
 //! | construct | key of its record |
 //! |---|---|
 //! | tool, recipe, handoff, set, jq, fail, items of a loop | `id` |
-//! | a decision: `when`, `if`, `switch`, `branch`, `while`, `until`, the key of a limit | `id?` |
+//! | a decision: `when`, `if`, `switch`, `branch`, `while`, `until`, `match` | `id?` |
+//! | the key of a limit, the time of a wait `until` | `id?` |
 //! | what a gate shows, the call that hands over, the arguments of a child, an event | `id!` |
 //! | the answer of an approval | `id` |
 //! | a sleep, an event, a child, an emission | `id/..` |

@@ -81,7 +81,6 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
     let Turn { number: first, last } = frame.run.take_turn().unwrap_or(Turn { number: 0, last: before });
     let (mut number, mut last) = (first, Arc::new(last));
     let turns = frame.ctx.scope(&step.id);
-    let nothing = Value::Null;
     loop {
         if number - first >= TURNS_OF_A_GENERATION {
             let turn = Turn { number, last: Value::clone(&last) };
@@ -89,8 +88,12 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
                 return frame.ctx.continue_as_new(next);
             }
         }
+        // A `while` decides about the turn that it begins, an `until` about the one that has ended.
+        let index = Value::from(number);
         if let Until::While(condition) = &repetition.until
-            && !frame.decide(&step.id, "while", condition, Some(("result", seen(repetition, &last, &nothing)))).await?
+            && !frame
+                .decide(&step.id, "while", condition, &[("result", seen(repetition, &last)), ("index", &index)])
+                .await?
         {
             return Ok(Arc::unwrap_or_clone(last));
         }
@@ -113,7 +116,9 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
         }
         number += 1;
         if let Until::Until(condition) = &repetition.until
-            && frame.decide(&step.id, "until", condition, Some(("result", seen(repetition, &last, &nothing)))).await?
+            && frame
+                .decide(&step.id, "until", condition, &[("result", seen(repetition, &last)), ("index", &index)])
+                .await?
         {
             return Ok(Arc::unwrap_or_clone(last));
         }
@@ -122,8 +127,8 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<
 
 /// Returns the `result` that a condition sees. A loop that collects shows none, because a copy of a
 /// list that grows would be made in each turn.
-fn seen<'v>(repetition: &Loop, last: &'v Value, nothing: &'v Value) -> &'v Value {
-    if repetition.collects { nothing } else { last }
+fn seen<'v>(repetition: &Loop, last: &'v Value) -> &'v Value {
+    if repetition.collects { &Value::Null } else { last }
 }
 
 fn at_max(step: &Step, repetition: &Loop, last: Arc<Value>) -> Result<Value> {

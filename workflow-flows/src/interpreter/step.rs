@@ -8,6 +8,7 @@ use serde_json::Value;
 use workflow_sdk::{Error, Result};
 
 use super::block::run_block;
+use super::evaluation::is_too_many;
 use super::frame::Frame;
 use super::outcome::Outcome;
 use super::{
@@ -22,7 +23,7 @@ pub(super) async fn run_step(frame: Frame<'_>, step: &Step) -> Result<Outcome> {
     // A loop that continues as new has begun already, whatever its condition gives now.
     if let Some(condition) = &step.when
         && !frame.run.is_resuming()
-        && !frame.decide(&step.id, "when", condition, None).await?
+        && !frame.decide(&step.id, "when", condition, &[]).await?
     {
         let skipped = Arc::new(Value::Null);
         frame.set(step, &skipped);
@@ -56,10 +57,11 @@ async fn after_failure(frame: &Frame<'_>, step: &Step, error: Error) -> Result<O
     })
 }
 
-/// Returns whether nothing in the flow may handle this error: the run continues as new, or it was
-/// told to end.
+/// Returns whether nothing in the flow may handle this error: the run continues as new, was told to
+/// end, or has made as many decisions as it may.
 pub(super) fn ends_run(frame: &Frame<'_>, error: &Error) -> bool {
-    error.next_input().is_some() || frame.ctx.is_canceled()
+    let has_decided_enough = || frame.run.has_decided_enough() && is_too_many(error);
+    error.next_input().is_some() || frame.ctx.is_canceled() || has_decided_enough()
 }
 
 /// Runs a step with its retries, and makes its output.

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use serde_json::Value;
 use workflow_sdk::{Breaker, Error, Result, Retry};
 
-use super::evaluation::{self, as_text};
+use super::evaluation::as_text;
 use super::frame::Frame;
 use super::mentions::Mentions;
 use super::retry;
@@ -50,9 +50,10 @@ where
     let limit = match &step.limit {
         None => None,
         Some(limit) => {
-            let decided = evaluation::decision_key(&step.id);
-            let key = frame.render_step(&decided, &step.id, "limit.key", &limit.key.as_str().into()).await?;
-            Some((limit.name.as_str(), as_text(&key)))
+            let template = &Value::from(limit.key.as_str());
+            let scope = &frame.scope(&Mentions::of([template]));
+            let body = || frame.render(&step.id, "limit.key", template, scope);
+            Some((limit.name.as_str(), as_text(&frame.record_decision(&step.id, body).await?)))
         }
     };
     let mut engine = frame.ctx.step(name, body).retry(retries);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use workflow_sdk::{Result, Timestamp as Instant};
 
 use super::approval::unanswered;
-use super::evaluation::{as_text, decision_key, prepared_key};
+use super::evaluation::{as_text, prepared_key};
 use super::frame::Frame;
 use super::mentions::Mentions;
 use crate::graph::{Step, Wait};
@@ -41,7 +41,7 @@ async fn until(frame: &Frame<'_>, step: &Step, template: &str) -> Result<i64> {
         })?;
         Ok(instant.as_microsecond())
     };
-    frame.record(&decision_key(&step.id), body).await
+    frame.record_decision(&step.id, body).await
 }
 
 async fn event(frame: &Frame<'_>, step: &Step, name: &str, key: &str, matches: Option<&str>) -> Result<Value> {
@@ -57,7 +57,7 @@ async fn event(frame: &Frame<'_>, step: &Step, name: &str, key: &str, matches: O
         }
         let Some(event) = wait.await? else { return unanswered(frame, step, None).await };
         match matches {
-            Some(condition) if !frame.decide(&step.id, "match", condition, Some(("event", &event))).await? => {}
+            Some(condition) if !frame.decide(&step.id, "match", condition, &[("event", &event)]).await? => {}
             _ => return Ok(event),
         }
     }

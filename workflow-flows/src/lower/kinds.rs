@@ -14,7 +14,7 @@ use super::outline::{Call, CallKind, Part, Role};
 use super::step::Chosen;
 use crate::ErrorClass;
 use crate::check::{Code, Edit, Fix};
-use crate::document::{Data, Node};
+use crate::document::{Data, Node, Span};
 use crate::expression::nearest;
 use crate::graph::{
     Approval, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, OnReject, Recipe, Step, ToolUse, Wait,
@@ -149,6 +149,14 @@ fn texts(lowering: &mut Lowering<'_>, node: &Node, what: &str) -> Vec<String> {
     nodes.into_iter().filter_map(|node| lowering.template_text(node, what, Role::Plain)).collect()
 }
 
+/// Refuses an option that a person cannot name: it is empty, or has spaces at its ends.
+fn check_option(lowering: &mut Lowering<'_>, span: Span, name: &str) {
+    if name.is_empty() || name.trim() != name {
+        let message = format!("an option is named \"{name}\"; write a name without spaces at its ends");
+        lowering.error(Code::F013, span, message);
+    }
+}
+
 fn decision(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Option<Kind> {
     let mut inner = Fields::read(lowering, node, format!("decision of {}", fields.owner))?;
     let prompt = inner.require(lowering, "prompt", "\"Resolve or escalate?\"");
@@ -159,12 +167,14 @@ fn decision(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -
             Data::List(items) => {
                 for item in items {
                     if let Some(name) = lowering.text(item, "an option") {
+                        check_option(lowering, item.span, &name);
                         options.insert(name, String::new());
                     }
                 }
             }
             Data::Map(entries) => {
                 for entry in entries {
+                    check_option(lowering, entry.key_span, &entry.key);
                     let text = lowering.text(&entry.value, "the description of an option").unwrap_or_default();
                     options.insert(entry.key.clone(), text);
                 }

@@ -14,6 +14,7 @@ const CREATE: &str = include_str!("../../sql/create_flows.sql");
 const INSERT: &str = include_str!("../../sql/insert_flow.sql");
 const FIND: &str = include_str!("../../sql/find_flow.sql");
 const FIND_NEWEST: &str = include_str!("../../sql/find_newest_flow.sql");
+const COUNT_VERSIONS: &str = include_str!("../../sql/count_flow_versions.sql");
 const LIST_HEADS: &str = include_str!("../../sql/list_flow_heads.sql");
 const LIST: &str = include_str!("../../sql/list_flows.sql");
 const LIST_VERSIONS: &str = include_str!("../../sql/list_flow_versions.sql");
@@ -119,12 +120,13 @@ impl Backend {
         fetch!(self, in_memory, FIND, FIND, read, [name, version]).map(|found| found.into_iter().next())
     }
 
-    pub(super) async fn list(&self) -> Result<Vec<FlowVersion>, FlowStoreError> {
+    /// Returns the newest version of each flow, at most this many.
+    pub(super) async fn list(&self, most: i64) -> Result<Vec<FlowVersion>, FlowStoreError> {
         let in_memory = |versions: &Mutex<Versions>| -> Vec<FlowVersion> {
             let versions = lock(versions);
-            versions.values().filter_map(|versions| versions.last()).cloned().collect()
+            versions.values().filter_map(|versions| versions.last()).take(rows_of(most)).cloned().collect()
         };
-        fetch!(self, in_memory, LIST, LIST, read, [])
+        fetch!(self, in_memory, LIST, LIST, read, [most])
     }
 
     pub(super) async fn heads(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
@@ -141,13 +143,33 @@ impl Backend {
         }
     }
 
-    pub(super) async fn versions(&self, name: &str) -> Result<Vec<FlowVersion>, FlowStoreError> {
+    pub(super) async fn counts(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
+        match self {
+            Self::Memory(versions) => {
+                let versions = lock(versions);
+                let count = |all: &Vec<FlowVersion>| i64::try_from(all.len()).unwrap_or(i64::MAX);
+                Ok(versions.iter().map(|(name, all)| (name.clone(), count(all))).collect())
+            }
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(pool) => Ok(sqlx::query_as(COUNT_VERSIONS).fetch_all(pool).await?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(pool) => Ok(sqlx::query_as(COUNT_VERSIONS).fetch_all(pool).await?),
+        }
+    }
+
+    /// Returns the newest versions of a flow, at most this many.
+    pub(super) async fn versions(&self, name: &str, most: i64) -> Result<Vec<FlowVersion>, FlowStoreError> {
         let in_memory = |versions: &Mutex<Versions>| -> Vec<FlowVersion> {
             let versions = lock(versions);
-            versions.get(name).into_iter().flatten().rev().cloned().collect()
+            versions.get(name).into_iter().flatten().rev().take(rows_of(most)).cloned().collect()
         };
-        fetch!(self, in_memory, LIST_VERSIONS, LIST_VERSIONS, read, [name])
+        fetch!(self, in_memory, LIST_VERSIONS, LIST_VERSIONS, read, [name, most])
     }
+}
+
+/// Returns a bound of rows as one of versions in memory.
+fn rows_of(most: i64) -> usize {
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 fn insert_in_memory(versions: &mut Versions, new: FlowVersion) -> bool {

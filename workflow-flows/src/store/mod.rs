@@ -169,7 +169,12 @@ impl FlowStore {
     /// # Errors
     /// [`FlowStoreError::Database`], [`FlowStoreError::Unreadable`].
     pub async fn list(&self) -> Result<Vec<FlowVersion>, FlowStoreError> {
-        self.0.list().await
+        self.0.list(i64::MAX).await
+    }
+
+    /// Does what [`FlowStore::list`] does, for this many flows at most.
+    pub(crate) async fn list_first(&self, most: u32) -> Result<Vec<FlowVersion>, FlowStoreError> {
+        self.0.list(most.into()).await
     }
 
     /// Returns the name of each flow and the number of its newest version, in the order of the
@@ -178,12 +183,22 @@ impl FlowStore {
         self.0.heads().await
     }
 
+    /// Returns the name of each flow and how many versions it has, in the order of the names.
+    pub(crate) async fn counts(&self) -> Result<Vec<(String, i64)>, FlowStoreError> {
+        self.0.counts().await
+    }
+
     /// Returns the versions of a flow, the newest first.
     ///
     /// # Errors
     /// [`FlowStoreError::Database`], [`FlowStoreError::Unreadable`].
     pub async fn versions(&self, name: &str) -> Result<Vec<FlowVersion>, FlowStoreError> {
-        self.0.versions(name).await
+        self.0.versions(name, i64::MAX).await
+    }
+
+    /// Does what [`FlowStore::versions`] does, for this many versions at most.
+    pub(crate) async fn versions_first(&self, name: &str, most: u32) -> Result<Vec<FlowVersion>, FlowStoreError> {
+        self.0.versions(name, most.into()).await
     }
 }
 

@@ -2,11 +2,14 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use workflow_flows::expression::{ExpressionError, Path, Scope};
+use workflow_flows::expression::{Evaluator, ExpressionError, Path, Scope};
 use workflow_flows::graph::{Flow, MissingPath};
 use workflow_flows::{
     ErrorClass, Evaluate, FlowError, FlowRuntime, FlowRuntimeBuilder, FlowStart, Tool, ToolCall, ToolError, flow,
@@ -253,6 +256,56 @@ impl Evaluate for Mini {
             Value::Array(items) if program.ends_with("[]") => items,
             other => vec![other],
         })
+    }
+}
+
+/// The evaluator of workers on the thread of the caller, which stops virtual time meanwhile. jq is
+/// that of [`Mini`], because the helper processes need a program of their own.
+#[derive(Debug, Clone, Default)]
+pub struct InPlace(pub Evaluator);
+
+impl InPlace {
+    pub fn render_now(&self, template: &Value, scope: &Scope, missing: MissingPath) -> Result<Value, ExpressionError> {
+        block_on(self.0.render(template, scope, missing))
+    }
+
+    pub fn value_now(&self, source: &str, scope: &Scope, missing: MissingPath) -> Result<Value, ExpressionError> {
+        block_on(self.0.value(source, scope, missing))
+    }
+}
+
+#[async_trait]
+impl Evaluate for InPlace {
+    async fn render(&self, template: &Value, scope: &Scope, missing: MissingPath) -> Result<Value, ExpressionError> {
+        self.render_now(template, scope, missing)
+    }
+
+    async fn value(&self, source: &str, scope: &Scope, missing: MissingPath) -> Result<Value, ExpressionError> {
+        self.value_now(source, scope, missing)
+    }
+
+    async fn jq(&self, program: &str, input: &Value) -> Result<Vec<Value>, ExpressionError> {
+        Mini.jq(program, input).await
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread, which does nothing else meanwhile.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use workflow_flows::check::{Checked, Severity};
+use workflow_flows::expression::Evaluator;
 use workflow_flows::{
     ErrorClass, FlowDocument, FlowRuntime, FlowRuntimeBuilder, FlowStore, Policy, ScriptedModel, Tool, ToolCall,
     ToolError, ToolServer,
@@ -184,6 +185,24 @@ async fn what_the_runtime_lacks_is_found() {
     assert!(checked.is_valid(), "{}", told(&checked));
     let checked = check(FlowRuntime::builder(), &steps[3..]).await;
     assert!(checked.is_valid(), "without a store, flows are not known: {}", told(&checked));
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_run_jq_is_found_before_the_start() {
+    let steps = ["set: { a: 1 }", "jq: \".input.a\"", "jq: \".input.b\""];
+    // The main of this program does not begin with `jq_helper`.
+    let checked = check(FlowRuntime::builder(), &steps).await;
+    assert_eq!(errors(&checked), ["F040 at 5"], "{}", told(&checked));
+    assert!(told(&checked).contains("this worker cannot run jq: jq needs "), "{}", told(&checked));
+    let each = "loop: { for: { jq: \".input.items\" } }, do: [ { id: note, set: { b: \"{{item}}\" } } ]";
+    assert_eq!(errors(&check(FlowRuntime::builder(), &[each]).await), ["F040 at 4"]);
+    let checked = check(FlowRuntime::builder(), &steps[..1]).await;
+    assert!(checked.is_valid(), "it needs no jq: {}", told(&checked));
+    if cfg!(target_os = "linux") {
+        let evaluator = Evaluator::builder().helper("/usr/bin/helper").build();
+        let checked = check(FlowRuntime::builder().evaluator(evaluator), &steps).await;
+        assert!(checked.is_valid(), "{}", told(&checked));
+    }
 }
 
 /// Lets an account write to one base, and call no tool.

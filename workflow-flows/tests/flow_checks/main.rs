@@ -1,10 +1,13 @@
-//! Documents of flows: what is refused, where and with which repair; what is understood; and what
-//! hostile documents cost.
+//! Documents of flows: what is refused, where and with which repair; what is understood; what fails
+//! when it runs; and what hostile documents cost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod broken;
+mod broken_runs;
 mod cncf;
+#[path = "../common/mod.rs"]
+mod common;
 mod connected;
 mod diagrams;
 mod dialects;

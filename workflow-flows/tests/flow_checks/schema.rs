@@ -56,6 +56,7 @@ fn documents_with_a_wrong_shape_do_not_fit_the_schema() {
             "key_needs_in_do",
             "key_next_in_do",
             "type_fallback",
+            "type_option",
             "type_for_text",
             "type_wait_two",
             "type_on_timeout",

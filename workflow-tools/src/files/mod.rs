@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod limits;
 pub(crate) mod root;
 
 use std::io;
@@ -32,18 +33,28 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use workflow_flows::{Tool, ToolCall, ToolError};
 
+pub use limits::Limits;
+
 use crate::arguments::{failed, invalid, parse};
 use crate::function::Function;
 use root::{Entry, Root};
 
 /// Returns the tools for the files below `root`. No file that is read, written or copied may be
-/// larger than `limit` bytes.
+/// larger than `limit` bytes. A copy of a directory has the bounds of [`Limits::new`].
 ///
 /// # Errors
 /// The error of the system if the directory cannot be opened, or the kernel cannot keep paths in
 /// it.
 pub fn tools(root: impl AsRef<Path>, limit: u64) -> io::Result<Vec<Arc<dyn Tool>>> {
-    let place = Arc::new(Place { root: Root::open(root.as_ref())?, limit });
+    tools_with(root, Limits::new(limit))
+}
+
+/// Returns the tools for the files below `root`, with these bounds.
+///
+/// # Errors
+/// See [`tools`].
+pub fn tools_with(root: impl AsRef<Path>, limits: Limits) -> io::Result<Vec<Arc<dyn Tool>>> {
+    let place = Arc::new(Place { root: Root::open(root.as_ref())?, limits });
     let text = json!({ "type": "string" });
     let flag = json!({ "type": "boolean", "default": false });
     let schema = |required: &[&str], properties: Value| json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties });
@@ -80,7 +91,7 @@ pub fn tools(root: impl AsRef<Path>, limit: u64) -> io::Result<Vec<Arc<dyn Tool>
 
 struct Place {
     root: Root,
-    limit: u64,
+    limits: Limits,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +147,7 @@ fn arguments<T: DeserializeOwned>(call: &ToolCall) -> Result<T, ToolError> {
 impl Place {
     fn read(&self, call: &ToolCall) -> Result<Value, ToolError> {
         let ReadArguments { path, encoding } = arguments(call)?;
-        let content = self.root.read(&path, self.limit)?;
+        let content = self.root.read(&path, self.limits.file_bytes)?;
         let size = content.len();
         let (encoding, content) = match (encoding, String::from_utf8(content)) {
             (Encoding::Base64, Ok(text)) => ("base64", STANDARD.encode(text)),
@@ -192,35 +203,73 @@ impl Place {
             let size = self.copy_directory(&src, &dst)?;
             return Ok(json!({ "src": src, "dst": dst, "size": size, "is_dir": true }));
         }
-        let content = self.root.read(&src, self.limit)?;
+        let content = self.root.read(&src, self.limits.file_bytes)?;
         self.root.write(&dst, &content, stat.st_mode, create_dirs)?;
         Ok(json!({ "src": src, "dst": dst, "size": content.len(), "is_dir": false }))
     }
 
-    /// Copies a directory and all in it. Returns the bytes of the files. A link in it is refused
-    /// before anything is copied.
-    fn copy_directory(&self, src: &str, dst: &str) -> Result<usize, ToolError> {
+    /// Copies a directory and all in it. Returns the bytes of the files. A link in it and a
+    /// directory over the bounds are refused before anything is copied. A new directory whose copy
+    /// fails later is removed.
+    fn copy_directory(&self, src: &str, dst: &str) -> Result<u64, ToolError> {
         let entries = self.root.list(src, true)?;
         let is_file = |entry: &Entry| FileType::from_raw_mode(entry.stat.st_mode) == FileType::RegularFile;
         if let Some(other) = entries.iter().find(|entry| !is_file(entry) && !is_directory(&entry.stat)) {
             return Err(invalid(format!("fs.copy: {:?} is neither a file nor a directory", other.path)));
         }
+        self.check_copy(src, &entries)?;
+        let is_new = self.root.stat(dst).is_err();
         self.root.make_directory(dst)?;
+        let copied = self.copy_entries(src, dst, &entries);
+        if copied.is_err() && is_new {
+            // The error that is returned is the first one.
+            let _ = self.root.delete(dst, true);
+        }
+        copied
+    }
+
+    /// Refuses a directory that is over the bounds of one copy.
+    fn check_copy(&self, src: &str, entries: &[Entry]) -> Result<(), ToolError> {
+        let Limits { file_bytes, copy_bytes, copy_entries } = self.limits;
+        if entries.len() > copy_entries {
+            let count = entries.len();
+            return Err(invalid(format!(
+                "fs.copy: {src:?} has {count} entries, and a copy may have {copy_entries}; copy a part of it"
+            )));
+        }
+        let size = |entry: &Entry| u64::try_from(entry.stat.st_size).unwrap_or_default();
+        let files = || entries.iter().filter(|entry| !is_directory(&entry.stat));
+        if let Some(large) = files().find(|entry| size(entry) > file_bytes) {
+            return Err(invalid(format!("fs.copy: {:?} is larger than {file_bytes} bytes, the limit", large.path)));
+        }
+        let bytes = files().map(size).fold(0, u64::saturating_add);
+        if bytes > copy_bytes {
+            return Err(invalid(format!(
+                "fs.copy: {src:?} has {bytes} bytes, and a copy may have {copy_bytes}; copy a part of it"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Copies these entries of a directory into another one, and returns the bytes of the files.
+    fn copy_entries(&self, src: &str, dst: &str, entries: &[Entry]) -> Result<u64, ToolError> {
         let mut size = 0;
         // The entries of the root have no prefix.
         let from = match src.trim_end_matches('/') {
             "." => "",
             from => from,
         };
-        for entry in &entries {
+        for entry in entries {
             let below = entry.path.strip_prefix(from).unwrap_or(&entry.path).trim_start_matches('/');
             let to = format!("{}/{below}", dst.trim_end_matches('/'));
             if is_directory(&entry.stat) {
                 self.root.make_directory(&to)?;
             } else {
-                let content = self.root.read(&entry.path, self.limit)?;
+                // A file may have grown since its size was read.
+                let room = self.limits.copy_bytes.saturating_sub(size);
+                let content = self.root.read(&entry.path, self.limits.file_bytes.min(room))?;
                 self.root.write(&to, &content, entry.stat.st_mode, true)?;
-                size += content.len();
+                size += content.len() as u64;
             }
         }
         Ok(size)
@@ -234,8 +283,9 @@ impl Place {
     }
 
     fn check(&self, size: usize) -> Result<(), ToolError> {
-        if size as u64 > self.limit {
-            return Err(failed(format!("fs: the content is larger than {} bytes, the limit", self.limit)));
+        let limit = self.limits.file_bytes;
+        if size as u64 > limit {
+            return Err(failed(format!("fs: the content is larger than {limit} bytes, the limit")));
         }
         Ok(())
     }

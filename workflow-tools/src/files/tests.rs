@@ -1,4 +1,6 @@
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
@@ -14,12 +16,16 @@ struct Files {
 
 impl Files {
     fn new() -> Self {
+        Self::with(Limits::new(1_000))
+    }
+
+    fn with(limits: Limits) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let (root, outside) = (outer.path().join("root"), outer.path().join("outside"));
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), "hunter2").unwrap();
-        let tools = tools(&root, 1_000).unwrap();
+        let tools = tools_with(&root, limits).unwrap();
         Self { _outer: outer, outside, root, tools }
     }
 
@@ -66,6 +72,53 @@ async fn a_directory_is_copied_with_all_in_it_unless_it_has_a_link() {
     let refused = files.call("fs.copy", json!({ "src": "a", "dst": "z" })).await.unwrap_err();
     assert!(refused.message.contains("a/link"), "{refused}");
     assert!(!files.root.join("z").exists());
+}
+
+#[tokio::test]
+async fn a_copy_of_a_directory_is_bounded_as_a_whole() {
+    let files = Files::with(Limits { copy_bytes: 10, copy_entries: 3, ..Limits::new(8) });
+    for name in ["b", "c"] {
+        let args = json!({ "path": format!("a/{name}"), "content": "12345", "create_dirs": true });
+        files.call("fs.write", args).await.unwrap();
+    }
+    let copied = files.call("fs.copy", json!({ "src": "a", "dst": "x" })).await.unwrap();
+    assert_eq!(copied["size"], 10);
+    files.call("fs.write", json!({ "path": "a/d", "content": "1" })).await.unwrap();
+    for name in ["1", "2", "3", "4"] {
+        files
+            .call("fs.write", json!({ "path": format!("e/{name}"), "content": "", "create_dirs": true }))
+            .await
+            .unwrap();
+    }
+    fs::create_dir(files.root.join("f")).unwrap();
+    fs::write(files.root.join("f/a"), "1").unwrap();
+    fs::write(files.root.join("f/b"), "123456789").unwrap();
+    for (src, words) in [
+        ("a", "\"a\" has 11 bytes, and a copy may have 10"),
+        ("e", "\"e\" has 4 entries, and a copy may have 3"),
+        ("f", "\"f/b\" is larger than 8 bytes"),
+    ] {
+        let refused = files.call("fs.copy", json!({ "src": src, "dst": "y/z" })).await.unwrap_err();
+        assert!(refused.message.contains(words), "{refused}");
+        assert!(!files.root.join("y").exists(), "{src}: nothing was copied");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_fails_in_its_middle_leaves_no_part() {
+    let files = Files::new();
+    fs::create_dir_all(files.root.join("a/b")).unwrap();
+    fs::write(files.root.join("a/b/c"), "1").unwrap();
+    // A name that is not text is listed, and cannot be read by its path.
+    fs::write(files.root.join("a").join(OsStr::from_bytes(b"\xff")), "2").unwrap();
+    let copy = json!({ "src": "a", "dst": "x" });
+    assert!(files.call("fs.copy", copy.clone()).await.is_err());
+    assert!(!files.root.join("x").exists());
+    // A directory that was there before is kept.
+    fs::create_dir(files.root.join("x")).unwrap();
+    fs::write(files.root.join("x/old"), "3").unwrap();
+    assert!(files.call("fs.copy", copy).await.is_err());
+    assert_eq!(fs::read_to_string(files.root.join("x/old")).unwrap(), "3");
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::process::{Child, Command};
 use workflow_flows::{ErrorClass, ToolError};
 
+use super::answer::OutputSchema;
 use super::line::BoundedLines;
 use super::server::{Kind, Server};
 use crate::arguments::{failed, invalid};
@@ -34,6 +35,7 @@ pub(super) struct Described {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) input_schema: Value,
+    pub(super) output_schema: Option<Value>,
 }
 
 /// An open connection. Dropping it closes it and kills the processes of a server that it started.
@@ -101,16 +103,19 @@ impl Connection {
             name: tool.name.to_string(),
             description: tool.description.as_deref().unwrap_or_default().to_owned(),
             input_schema: Value::Object(tool.input_schema.as_ref().clone()),
+            output_schema: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
         });
         Ok(described.collect())
     }
 
-    /// Calls a tool. The server is told if the time is over or the future is dropped.
+    /// Calls a tool, and checks its answer if it has a schema. The server is told if the time is
+    /// over or the future is dropped.
     pub(super) async fn call(
         &self,
         server: &Server,
         tool: &str,
         arguments: Map<String, Value>,
+        output: Option<&OutputSchema>,
         timeout: Duration,
     ) -> Result<Value, ToolError> {
         let hidden = [Value::Object(arguments.clone()), self.hidden.clone()];
@@ -126,10 +131,14 @@ impl Connection {
         if let Err(ServiceError::Timeout { .. }) = answered {
             self.is_late.store(true, Ordering::Relaxed);
         }
-        match answered.map_err(refused)? {
-            ServerResult::CallToolResult(result) => converted(server, result, &hidden),
-            _ => Err(failed(format!("{} answered a call with something else", server.shown()))),
+        let ServerResult::CallToolResult(result) = answered.map_err(refused)? else {
+            return Err(failed(format!("{} answered a call with something else", server.shown())));
+        };
+        let result = converted(server, result, &hidden)?;
+        if let Some(output) = output {
+            output.check(&format!("{}/{tool}", server.name), &result["structured"], &hidden).await?;
         }
+        Ok(result)
     }
 }
 

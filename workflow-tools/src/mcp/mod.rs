@@ -4,7 +4,8 @@
 //! for that actor. A pool keeps at most 20 connections and closes one that was idle for 60 s. A
 //! call takes a connection and gives it back, so a run that waits has none. If all are in use, a
 //! call waits for one within its timeout. Messages of servers are bounded, and their error streams
-//! are dropped.
+//! are dropped. The structured part of an answer has to fit the `outputSchema` of its tool, if the
+//! check of it has a bound.
 //!
 //! A result looks like this:
 //!
@@ -12,6 +13,7 @@
 //! { "text": "5", "structured": { "sum": 5 }, "content": [{ "type": "text", "text": "5" }] }
 //! ```
 
+mod answer;
 mod client;
 mod line;
 mod pool;
@@ -29,6 +31,7 @@ use workflow_flows::{ErrorClass, Tool, ToolCall, ToolError, ToolServer};
 pub use server::Server;
 
 use crate::arguments::{invalid, shortest};
+use answer::OutputSchema;
 use pool::{Bounds, Pool};
 
 /// Makes an [`Mcp`].
@@ -96,7 +99,10 @@ impl Mcp {
         self.pool.len()
     }
 
-    /// Connects to every server on behalf of the actor and returns all of their tools.
+    /// Connects to every server on behalf of the actor and returns all of their tools. A tool with
+    /// an `outputSchema` fails with the class `invalid` if its answer does not fit it; if the
+    /// schema itself is wrong, the tool is not called. Schemas whose check could take long are not
+    /// checked, such as those of more than 64 KiB and those that refer to themselves.
     ///
     /// # Errors
     /// A [`ToolError`] of the first server that cannot be reached.
@@ -107,17 +113,25 @@ impl Mcp {
         let mut tools = Vec::new();
         for server in self.servers.values() {
             let connection = self.pool.connection(server, actor).await?;
-            for described in connection.tools(server).await? {
+            let mut listed = connection.tools(server).await?;
+            let written: Vec<Option<Value>> = listed.iter_mut().map(|tool| tool.output_schema.take()).collect();
+            let compiled = tokio::task::spawn_blocking(move || OutputSchema::compile_all(written)).await;
+            let outputs = compiled.map_err(|_| {
+                invalid(format!("the outputSchemas of the MCP server {} cannot be compiled", server.name))
+            })?;
+            for (described, output) in listed.into_iter().zip(outputs) {
                 let mut tool = self.make(server, &described.name);
                 tool.description = described.description;
                 tool.input_schema = described.input_schema;
+                tool.output = output;
                 tools.push(tool);
             }
         }
         Ok(tools)
     }
 
-    /// Returns a tool without asking its server, so without a description and a schema.
+    /// Returns a tool without asking its server, so without a description and schemas. Its answers
+    /// are not checked.
     ///
     /// # Errors
     /// A [`ToolError`] if there is no server of this name.
@@ -137,6 +151,7 @@ impl Mcp {
             pool: self.pool.clone(),
             description: String::new(),
             input_schema: Value::Bool(true),
+            output: None,
         }
     }
 }
@@ -150,6 +165,7 @@ pub struct McpTool {
     pool: Pool,
     description: String,
     input_schema: Value,
+    output: Option<Arc<OutputSchema>>,
 }
 
 impl fmt::Debug for McpTool {
@@ -172,6 +188,10 @@ impl Tool for McpTool {
         self.input_schema.clone()
     }
 
+    fn output_schema(&self) -> Option<Value> {
+        self.output.as_ref().map(|output| output.written().clone())
+    }
+
     fn server(&self) -> Option<Arc<dyn ToolServer>> {
         Some(Arc::new(AskedServer { server: Arc::clone(&self.server), pool: self.pool.clone() }))
     }
@@ -182,10 +202,14 @@ impl Tool for McpTool {
             Value::Null => Map::new(),
             _ => return Err(invalid(format!("the arguments of {} are not an object", self.name))),
         };
+        let output = self.output.as_deref();
+        if let Some(output) = output {
+            output.ready(&self.name)?;
+        }
         let timeout = shortest(self.server.call_timeout, [call.timeout]);
         let work = async {
             let connection = self.pool.connection(&self.server, &call.actor).await?;
-            connection.call(&self.server, &self.tool, arguments, timeout).await
+            connection.call(&self.server, &self.tool, arguments, output, timeout).await
         };
         let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not answer within {timeout:?}", self.name));
         // The call ends at its timeout by itself and tells the server. This bound is for the wait

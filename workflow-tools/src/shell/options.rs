@@ -37,7 +37,10 @@ pub enum ShellError {
         source: io::Error,
     },
     /// This process is root, and programs would be.
-    #[error("this process is root, so programs would be: name an account by `user`, or set `allow_root`")]
+    #[error(
+        "this process is root, so programs would be root, too: name an account of theirs by `ShellBuilder::user`, \
+         start this process as another account, or set `ShellBuilder::allow_root`"
+    )]
     RunsAsRoot,
     /// The `main` of this program does not call [`shell_helper`](super::shell_helper).
     #[error(

@@ -182,7 +182,9 @@ async fn broken_servers_are_refused_within_their_time() {
     );
 }
 
-/// A server of a few lines: answers `initialize`, pings and calls, and adds its child to the group.
+/// A server of a few lines: answers `initialize`, pings, lists and calls, and adds its child to the
+/// group. Its tool `liar` breaks its schema, and the schema of `broken` is none. To check an answer
+/// of `hostile` would take as many steps as 2 to the power of 40.
 const SMALL: &str = r#"
 const lines = require('readline').createInterface({ input: process.stdin });
 require('child_process').spawn('/bin/sleep', ['71.125']);
@@ -191,17 +193,36 @@ lines.on('line', (line) => {
   if (deaf) return;
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
-  if (method === 'tools/call' && params.name === 'die') process.exit(1);
+  if (method === 'tools/call' && ['die', 'broken'].includes(params.name)) process.exit(1);
   if (method === 'tools/call' && params.name === 'hang') return;
   if (method === 'tools/call' && params.name === 'deafen') return deaf = true;
   if (method === 'tools/call' && params.name === 'tell') {
     const error = { code: -32000, message: `not with ${process.env.TOKEN}` };
     return console.log(JSON.stringify({ jsonrpc: '2.0', id, error }));
   }
+  const reply = (result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  if (method === 'tools/list') {
+    const described = (type) => ({ type: 'object', properties: { n: { type } }, required: ['n'] });
+    const tool = (name, type) => ({ name, inputSchema: { type: 'object' }, outputSchema: described(type) });
+    const tools = ['honest', 'liar', 'silent'].map((name) => tool(name, 'integer'));
+    const $defs = { d0: false, n: { type: 'integer' } };
+    for (let d = 1; d <= 40; d++) $defs[`d${d}`] = { anyOf: [0, 1].map(() => ({ $ref: `#/$defs/d${d - 1}` })) };
+    const other = (name, outputSchema) => ({ name, inputSchema: { type: 'object' }, outputSchema });
+    tools.push(other('hostile', { type: 'object', $ref: '#/$defs/d40', $defs }));
+    const n = { $ref: '#/$defs/n' };
+    tools.push(other('referring', { type: 'object', properties: { n }, $defs: { n: $defs.n } }));
+    tools.push(other('naming', { type: 'object', additionalProperties: $defs.n }));
+    tools.push(other('closed', { type: 'object', properties: { n: $defs.n }, additionalProperties: false }));
+    return reply({ tools: [...tools, tool('broken', 'nothing')] });
+  }
+  const [lie, named] = [{ n: 'hunter2' }, { 'ann@x.org': 'hunter2' }];
+  const answers = { honest: { n: 7 }, liar: lie, hostile: lie, referring: lie, naming: named, closed: named };
+  const structuredContent = answers[params?.name];
+  if (structuredContent) return reply({ content: [{ type: 'text', text: 'n' }], structuredContent });
   const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } };
   const text = method === 'tools/call' ? String(process.pid) : '';
   const result = method === 'initialize' ? info : method === 'ping' ? {} : { content: [{ type: 'text', text }] };
-  console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  reply(result);
 });
 "#;
 
@@ -244,6 +265,34 @@ async fn a_server_that_answers_nothing_is_replaced() {
     }
     pids.push(tool_call(&mcp, "ann", ("small", "pid"), json!({})).await.unwrap());
     assert!(pids[0] != pids[1] && pids[1] != pids[2], "{pids:?}");
+}
+
+#[tokio::test]
+async fn an_answer_has_to_fit_the_schema_of_its_tool() {
+    let mcp = Mcp::builder().server(small("small")).build();
+    let tools = mcp.tools("ann").await.unwrap();
+    let named = |name: &str| tools.iter().find(|tool| tool.name() == format!("small/{name}")).unwrap();
+    assert_eq!(named("honest").output_schema().unwrap()["required"], json!(["n"]));
+    assert_eq!(call(named("honest"), json!({})).await.unwrap()["structured"], json!({ "n": 7 }));
+    for (name, message) in [
+        ("liar", "the answer of small/liar does not fit its outputSchema: /n: value is not of type \"integer\""),
+        ("silent", "the answer of small/silent has no structured content, which its outputSchema describes"),
+        ("naming", "the answer of small/naming does not fit its outputSchema: /*: value is not of type \"integer\""),
+        ("closed", "the answer of small/closed does not fit its outputSchema: the value: it has properties that"),
+        // The server would die of a call.
+        ("broken", "small/broken was not called, because its outputSchema is wrong: "),
+    ] {
+        let error = call(named(name), json!({})).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Invalid, "{error}");
+        assert!(error.message.starts_with(message) && !error.message.contains("hunter2"), "{error}");
+        assert!(!error.message.contains("ann@x.org"), "{error}");
+    }
+    let error = call(named("referring"), json!({})).await.unwrap_err();
+    assert_eq!(error.message, "the answer of small/referring does not fit its outputSchema", "without the place");
+    let unchecked = call(named("hostile"), json!({})).await.unwrap();
+    assert_eq!(unchecked["structured"], json!({ "n": "hunter2" }), "its check has no bound");
+    let unasked = tool_call(&mcp, "ann", ("small", "liar"), json!({})).await.unwrap();
+    assert_eq!(unasked["structured"], json!({ "n": "hunter2" }), "a tool whose server was not asked has no schema");
 }
 
 #[tokio::test]

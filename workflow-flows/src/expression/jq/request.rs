@@ -5,8 +5,11 @@ use serde_json::value::RawValue;
 use super::super::parse::MOST_SOURCE_BYTES;
 use super::super::{ExpressionError, ExpressionLimits};
 
-/// Bytes of a request: the input, above all.
-const MOST_REQUEST_BYTES: usize = 4 << 20;
+/// Bytes of a request that every helper takes: the input, above all.
+const LEAST_REQUEST_BYTES: usize = 4 << 20;
+
+/// Bytes of a request beside the largest rendered value: the program and the names around it.
+const ROOM_BYTES: usize = 64 << 10;
 
 /// One line for a helper process.
 #[derive(Debug)]
@@ -62,8 +65,10 @@ impl Request {
         let written = Written { program, check, outputs, output_bytes, input };
         let mut line = serde_json::to_vec(&written)
             .map_err(|error| ExpressionError::Failed(format!("the input has no JSON: {error}")))?;
-        if line.len() > MOST_REQUEST_BYTES {
-            let message = format!("the input has {} bytes; {MOST_REQUEST_BYTES} is the limit", line.len());
+        // A value that may be rendered is one that jq takes, too.
+        let most = LEAST_REQUEST_BYTES.max(limits.rendered_bytes.saturating_add(ROOM_BYTES));
+        if line.len() > most {
+            let message = format!("the input has {} bytes; {most} is the limit", line.len());
             return Err(ExpressionError::Budget(message));
         }
         line.push(b'\n');

@@ -1,0 +1,75 @@
+//! The questions of decisions, as they are shown to those that answer them.
+
+use serde_json::{Map, Value};
+use workflow_sdk::RunId;
+use workflow_sdk::operate::{Operate, OperateError};
+
+use super::gate::{StepKey, read_history, read_output};
+
+/// A decision that a run waits for, with the values that its flow has rendered for it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct OpenDecision {
+    /// The key of the step with the number of its visit, as [`answer_step`](crate::answer_step)
+    /// takes it.
+    pub step: String,
+    /// The question.
+    pub prompt: String,
+    /// The names of the answers, each with its description. Empty: every value is an answer.
+    pub options: Vec<(String, String)>,
+    /// The person or group that is asked.
+    pub to: Option<String>,
+    /// The value that is shown beside the question. `null`: none.
+    pub show: Value,
+}
+
+/// Reads the question of a decision. `key` is that of a
+/// [`PendingApproval`](workflow_sdk::PendingApproval). Returns `None` if the run has rendered none,
+/// as one of a workflow in Rust, or if it is larger than what a read shows. Its texts are whole, as
+/// large as a payload may be: a program that shows many questions cuts them.
+///
+/// The number of a wait is not that of its visit: a visit that failed before it waited has none,
+/// and after an answer that was no option a visit waits again. So the whole history is read.
+///
+/// # Errors
+/// [`NotFound`](workflow_sdk::operate::OperateErrorCode::NotFound) if there is no such run, or a
+/// failure of the database.
+///
+/// # Cancel safety
+/// The call only reads: a dropped future leaves nothing behind.
+pub async fn read_decision(operate: &dyn Operate, run: RunId, key: &str) -> Result<Option<OpenDecision>, OperateError> {
+    let history = read_history(operate, run).await?;
+    let step = StepKey::parse(key);
+    let Some((visit, row)) = step.prepared(&history) else { return Ok(None) };
+    let shown = read_output(operate, run, row).await?;
+    Ok(shown.is_object().then(|| decision(format!("{}:{visit}", step.name), &shown)))
+}
+
+fn decision(step: String, shown: &Value) -> OpenDecision {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let options = shown["options"].as_object().map(Map::iter).into_iter().flatten();
+    OpenDecision {
+        step,
+        prompt: text(&shown["prompt"]),
+        options: options.map(|(name, meaning)| (name.clone(), text(meaning))).collect(),
+        to: shown["to"].as_str().map(str::to_owned),
+        show: shown["show"].clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_question_has_its_options_with_what_they_mean() {
+        let shown = json!({ "prompt": "Which?", "options": { "b": "later", "a": 7 }, "to": "ops", "show": null });
+        let OpenDecision { step, prompt, mut options, to, show } = decision("ask:0".to_owned(), &shown);
+        options.sort();
+        assert_eq!((step.as_str(), prompt.as_str(), to.as_deref()), ("ask:0", "Which?", Some("ops")));
+        assert_eq!(options, [("a".to_owned(), "7".to_owned()), ("b".to_owned(), "later".to_owned())]);
+        assert_eq!(show, Value::Null);
+    }
+}
