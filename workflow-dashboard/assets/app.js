@@ -258,13 +258,15 @@ function close() {
   document.activeElement?.blur();
 }
 
-// Approvals: `a` and `x` open the answers of the picked row, or of the first one.
+// Approvals: `a` and `x` open the answers of the picked row, or of the first one. A decision has one
+// form, which `a` opens at its first option.
 function answer(action) {
   const place = main.querySelector(".picked [data-actions]") ?? main.querySelector("[data-actions]");
-  const form = place?.querySelector(`input[name="action"][value="${action}"]`)?.closest("details");
+  const find = (name) => place?.querySelector(`input[name="action"][value="${name}"]`)?.closest("details");
+  const form = find(action) ?? (action === "approve" ? find("choose") : null);
   if (!form) return;
   form.open = true;
-  form.querySelector('input[name="note"], button')?.focus();
+  form.querySelector('[name="choice"], [name="value"], [name="note"], button')?.focus();
 }
 
 // Choosing

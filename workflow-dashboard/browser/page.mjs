@@ -69,6 +69,8 @@ export const pagesOf = (run, flow) => ({
   failures: "/failures",
   workflows: "/workflows",
   workflow: "/workflows/checkout",
+  flows: "/flows",
+  flow: "/flows/triage",
   queues: "/queues",
   queue: "/queues/mail",
   schedules: "/schedules",

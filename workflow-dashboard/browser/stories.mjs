@@ -72,6 +72,43 @@ for (const javaScriptEnabled of [true, false]) {
   console.log(`search, timeline, approval, start and cancel: ${word}`);
 }
 
+// A deployed flow is started from its page, and a person decides how its run ends.
+for (const javaScriptEnabled of [true, false]) {
+  await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
+    await open(page, "/flows");
+    await page.locator("tr", { hasText: "triage" }).locator("a", { hasText: "triage" }).click();
+    await page.waitForURL(/\/flows\/triage/);
+    assert.ok(await page.locator("svg.flow", { hasText: "sign_off" }).count(), "the graph of the newest version");
+    await page.locator("#versions a", { hasText: /^2$/ }).click();
+    await page.locator("h2", { hasText: "Version 2" }).waitFor();
+
+    await open(page, "/approvals");
+    const before = await page.locator(".inbox tbody tr").count();
+    const row = page.locator(".inbox tr", { hasText: "How does the complaint" }).first();
+    await row.locator("summary", { hasText: "Decide" }).click();
+    await page.locator("details[open] label", { hasText: "replace" }).locator("input").check();
+    await page.locator("details[open] input[name=note]").fill("one is in stock");
+    await page.locator("details[open] button", { hasText: "Decide" }).click();
+    await page.locator("[role=status]").waitFor();
+    await until("one decision less", async () => {
+      await open(page, "/approvals");
+      return (await page.locator(".inbox tbody tr").count()) === before - 1;
+    });
+
+    await open(page, "/flows");
+    await page.locator("tr", { hasText: "complaint" }).locator("summary", { hasText: "Start" }).click();
+    await page.locator("details[open] textarea[name=input]").fill('{"order": 9223372036854775807}');
+    await page.locator("details[open] button", { hasText: "Start the run" }).click();
+    await page.waitForURL(/\/runs\/[0-9a-f-]{36}/);
+    await page.locator("h2", { hasText: "complaint" }).waitFor();
+    await until("the question on the page of the run", async () => {
+      await page.reload();
+      return (await page.locator(".asks", { hasText: "9223372036854775807" }).count()) === 1;
+    });
+  });
+}
+console.log("deployed flows and decisions, with the script and without");
+
 // The graph of a flow shows what ran, and leads to the panel of each step.
 for (const javaScriptEnabled of [true, false]) {
   await inPage({ javaScriptEnabled, viewport: { width: 1400, height: 900 } }, async (page) => {
@@ -229,13 +266,31 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
   await page.locator("details[open] textarea[name=input]").fill("1");
   await page.locator("details[open] button", { hasText: "Start the run" }).press("Enter");
   await page.locator(".asks").waitFor({ timeout: 20_000 });
+  const pick = async (action) => {
+    const rows = page.locator(".inbox tbody tr");
+    const number = await rows.evaluateAll(
+      (all, value) => all.findIndex((row) => row.querySelector(`input[name="action"][value="${value}"]`)),
+      action,
+    );
+    assert.ok(number >= 0, `a row to ${action}`);
+    for (let at = 0; at <= number; at += 1) await page.keyboard.press("j");
+  };
   await open(page, "/approvals");
-  await page.keyboard.press("j");
+  await pick("approve");
   await page.keyboard.press("a");
   assert.equal(await page.evaluate(() => document.activeElement.name), "note");
   await page.keyboard.type("by keyboard");
   await page.keyboard.press("Enter");
   await page.locator("[role=status]").waitFor();
+
+  // A decision: `a` opens it at its first option.
+  await open(page, "/approvals");
+  await pick("choose");
+  await page.keyboard.press("a");
+  assert.equal(await page.evaluate(() => document.activeElement.name), "choice");
+  await page.keyboard.press("Space");
+  await page.keyboard.press("Enter");
+  await page.locator("[role=status]").waitFor();
 });
-console.log("search, palette, choice and approval by keyboard");
+console.log("search, palette, choice, approval and decision by keyboard");
 await browser.close();

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use workflow_dashboard::{Access, router};
+use workflow_dashboard::{Access, router_with_flows};
 use workflow_engine::model::{Lane, RunStatistics, StatisticsRow, StatisticsSpan};
 use workflow_engine::store::{StatisticsWrite, Write};
 use workflow_flows::check::{Options, check};
-use workflow_flows::{FlowClient, FlowRuntime, FlowStore, ToolCall, flow};
+use workflow_flows::{FlowClient, FlowRuntime, FlowStore, Flows, ToolCall, flow};
 use workflow_sdk::operate::{Action, Order};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{BoxError, Client, QueueLimits, RunId, Schedule, Timestamp};
@@ -132,20 +132,24 @@ async fn main() -> Result<(), BoxError> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (address, database) = match *arguments.as_slice() {
         ["work", database] => return Ok(worker(Client::connect(database).await?).run().await?),
-        ["pages", address, database] => return serve(Client::connect(database).await?, address).await,
+        ["pages", address, database] => {
+            let (client, flows) = (Client::connect(database).await?, FlowStore::connect(database).await?);
+            return serve(client, flows, address).await;
+        }
         [address, database] => (address, database),
         _ => return Err("usage: showcase [work|pages] ADDRESS DATABASE".into()),
     };
     let client = Client::connect(database).await?;
     tell_history(&client).await?;
     let crashed = lose_a_worker(&client, database).await?;
-    start_runs(&client).await?;
+    let flows = FlowStore::connect(database).await?;
+    start_runs(&client, &flows).await?;
     let working = tokio::spawn(worker(client.clone()).run());
     for order in [20_925, 20_926] {
         client.start(checkout, order).key(format!("order-{order}")).await?;
     }
     let (served, place) = (client.clone(), address.to_owned());
-    tokio::spawn(async move { serve(served, &place).await });
+    tokio::spawn(async move { serve(served, flows, &place).await });
     tokio::time::sleep(Duration::from_secs(4)).await;
     println!("ready http://{address}/workflows crashed {crashed}");
     Ok(working.await??)
@@ -187,9 +191,10 @@ async fn tell_history(client: &Client) -> Result<(), BoxError> {
     Ok(())
 }
 
-async fn serve(client: Client, address: &str) -> Result<(), BoxError> {
+async fn serve(client: Client, flows: FlowStore, address: &str) -> Result<(), BoxError> {
     let listener = tokio::net::TcpListener::bind(address).await?;
-    let app = axum::Router::new().nest("/workflows", router(client, Access::local()));
+    let flows = Flows::new(client.clone(), flows);
+    let app = axum::Router::new().nest("/workflows", router_with_flows(client, Access::local(), flows));
     Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
 }
 
@@ -206,18 +211,32 @@ async fn lose_a_worker(client: &Client, database: &str) -> Result<RunId, BoxErro
     Ok(run.id())
 }
 
-async fn start_runs(client: &Client) -> Result<(), BoxError> {
+/// Deploys two versions of a flow and another flow, and starts runs of both.
+async fn start_flows(client: &Client, flows: &FlowStore) -> Result<(), BoxError> {
+    let read = |text: &str| check(text, &Options::default()).flow.ok_or("the flow is not valid");
+    let triage = read(include_str!("triage.yaml"))?;
+    let mut before = triage.clone();
+    before.description = "Before it translated".to_owned();
+    flows.deploy(&before, "jon", Some("2")).await?;
+    flows.deploy(&triage, "ada", Some("3")).await?;
+    let ticket = json!({ "text": "Where is my parcel?", "parts": ["invoice", "photo", "label"] });
+    client.start_flow(flows, "triage", ticket).await?.key("ticket-512").await?;
+    flows.deploy(&read(include_str!("complaint.yaml"))?, "mira", None).await?;
+    for order in [20_801, 20_802, 20_803, 20_804] {
+        let complaint = json!({ "order": order });
+        client.start_flow(flows, "complaint", complaint).await?.key(format!("complaint-{order}")).await?;
+    }
+    Ok(())
+}
+
+async fn start_runs(client: &Client, flows: &FlowStore) -> Result<(), BoxError> {
     for user in 0..14 {
         client.start(send_digest, user).queue("mail").key(format!("user-{}", 5500 + user)).await?;
     }
     for order in [20_917, 20_921, 20_922, 20_924] {
         client.start(checkout, order).key(format!("order-{order}")).await?;
     }
-    let triage = check(include_str!("triage.yaml"), &Options::default()).flow.ok_or("the flow is not valid")?;
-    let flows = FlowStore::in_memory();
-    flows.deploy(&triage, "ada", Some("3")).await?;
-    let ticket = json!({ "text": "Where is my parcel?", "parts": ["invoice", "photo", "label"] });
-    client.start_flow(&flows, "triage", ticket).await?.key("ticket-512").await?;
+    start_flows(client, flows).await?;
     client.start(refund, 81_400).key("order-20714").await?;
     client.start(refund, 64_000).key("order-20715").await?;
     client.start(import_csv, 771).key("upload-771").await?;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde_json::Value;
+use workflow_flows::Answer;
 use workflow_sdk::operate::{Action, BulkAction, ForkRun, OperateError, Payload, Query, StartBulk, StartRun};
 use workflow_sdk::{GateLimits, LimitRule, Priority, QueueLimits, Rate, RunId};
 
@@ -32,7 +34,7 @@ impl Fields {
         self.0.get(name).map(|text| text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    fn required(&self, name: &str) -> Result<String, Problem> {
+    pub(crate) fn required(&self, name: &str) -> Result<String, Problem> {
         let missing = || Problem::bad_input(format!("The field {name} is empty."), "Go back, and fill it in.");
         self.text(name).ok_or_else(missing)
     }
@@ -104,6 +106,28 @@ impl Fields {
         (fork.from, fork.version) = (self.text("step"), self.text("version"));
         fork.input = self.text("input").map(Payload::new).transpose()?;
         Ok(fork)
+    }
+
+    /// Returns the run, the step and the answer of a decision: one of its options, or JSON.
+    pub(crate) fn choice(&self) -> Result<(RunId, String, Answer), Problem> {
+        let mut answer = Answer::default();
+        // The name of an option is as it was offered, also with spaces at its ends.
+        let option = || self.0.get("choice").filter(|name| !name.is_empty()).map(|name| Value::from(name.as_str()));
+        let choice = match self.json("value")?.or_else(option) {
+            Some(choice) => choice,
+            None => Value::String(self.required("choice")?),
+        };
+        (answer.choice, answer.note) = (Some(choice), self.text("note"));
+        Ok((self.run()?, self.required("step")?, answer))
+    }
+
+    /// Returns the JSON of a field.
+    pub(crate) fn json(&self, name: &str) -> Result<Option<Value>, Problem> {
+        let refused = |error: serde_json::Error| {
+            let help = "Write JSON: a text stands in quotes.";
+            Problem::bad_input(format!("The field {name} is not JSON: {error}."), help)
+        };
+        self.text(name).map(|text| serde_json::from_str(&text).map_err(refused)).transpose()
     }
 
     /// Returns the action of the field `apply` on each of many runs.
@@ -223,6 +247,24 @@ mod tests {
         }
         let form = fields(&[("apply", "move_to"), ("queue", " night imports ")]);
         assert_eq!(form.apply().unwrap(), BulkAction::MoveTo { queue: "night imports".to_owned() });
+    }
+
+    #[test]
+    fn a_decision_gets_an_option_or_json() {
+        let run = ("run", "01a2179e-6563-77f9-814a-e7a8f1ed3d63");
+        let option = fields(&[run, ("step", "triage:0"), ("choice", "later"), ("note", "busy")]);
+        let (_, step, answer) = option.choice().unwrap();
+        assert_eq!(
+            (step.as_str(), answer.choice, answer.note.as_deref()),
+            ("triage:0", Some("later".into()), Some("busy"))
+        );
+        let spaced = fields(&[run, ("step", "triage"), ("choice", "yes ")]);
+        assert_eq!(spaced.choice().unwrap().2.choice, Some("yes ".into()));
+        let json = fields(&[run, ("step", "triage"), ("value", r#"{"days":3}"#)]);
+        assert_eq!(json.choice().unwrap().2.choice, Some(serde_json::json!({ "days": 3 })));
+        for form in [&[run, ("step", "triage")][..], &[run, ("choice", "x")], &[run, ("step", "t"), ("value", "{")]] {
+            assert_eq!(fields(form).choice().unwrap_err().status.as_u16(), 400, "{form:?}");
+        }
     }
 
     #[test]

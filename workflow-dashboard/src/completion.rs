@@ -6,10 +6,10 @@ use workflow_sdk::operate::Fact;
 use crate::facets::{tag, word};
 
 /// The most completions that are offered.
-const MOST: usize = 14;
+const MOST: usize = 15;
 
 /// Each name of the grammar with its meaning and an example.
-pub(crate) const NAMES: [(&str, &str, &str); 14] = [
+pub(crate) const NAMES: [(&str, &str, &str); 15] = [
     ("status", "where the run is in its life", "status:failed"),
     ("workflow", "the name of the workflow", "workflow:check*"),
     ("queue", "the name of the queue", "queue:mail"),
@@ -22,6 +22,7 @@ pub(crate) const NAMES: [(&str, &str, &str); 14] = [
     ("worker", "the worker that holds the run", "worker:019ac2f0-…"),
     ("started", "when the run was started", "started:>-1h"),
     ("ended", "when the run ended", "ended:2026-11-01..2026-11-02"),
+    ("duration", "from the first claim to the end", "duration:>5m"),
     ("is", "a fact about the run", "is:paused"),
     ("error", "a part of the message of its error", "error:timeout"),
 ];

@@ -23,6 +23,7 @@ pub(crate) enum Section {
     Approvals,
     Failures,
     Workflows,
+    Flows,
     Queues,
     Schedules,
     Workers,
@@ -32,12 +33,13 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Overview,
         Self::Runs,
         Self::Approvals,
         Self::Failures,
         Self::Workflows,
+        Self::Flows,
         Self::Queues,
         Self::Schedules,
         Self::Workers,
@@ -54,6 +56,7 @@ impl Section {
             Self::Approvals => ("/approvals", "Approvals", Icon::APPROVALS, "a"),
             Self::Failures => ("/failures", "Failures", Icon::FAILURES, "f"),
             Self::Workflows => ("/workflows", "Workflows", Icon::WORKFLOWS, "w"),
+            Self::Flows => ("/flows", "Flows", Icon::FLOWS, "l"),
             Self::Queues => ("/queues", "Queues", Icon::QUEUES, "q"),
             Self::Schedules => ("/schedules", "Schedules", Icon::SCHEDULES, "s"),
             Self::Workers => ("/workers", "Workers", Icon::WORKERS, "k"),
@@ -88,7 +91,7 @@ impl Page {
     }
 }
 
-/// How many approvals wait and how many workers live.
+/// How many approvals and decisions wait and how many workers live.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) approvals: usize,
@@ -305,7 +308,7 @@ fn help() -> Markup {
         ("j  k", "Next, previous row"),
         ("Enter", "Open the row"),
         ("x", "Choose the row; reject the approval"),
-        ("a", "Approve"),
+        ("a", "Approve, decide"),
         ("+  −", "Closer, wider timeline"),
         ("c", "Copy as CLI"),
         ("n  p", "Older, newer page"),

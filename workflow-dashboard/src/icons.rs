@@ -21,6 +21,9 @@ impl Icon {
     pub(crate) const WORKFLOWS: Self = Self(
         r#"<circle cx="3.4" cy="3.4" r="1.7" fill="none" stroke="currentColor" stroke-width="1.4"/><circle cx="10.6" cy="10.6" r="1.7" fill="none" stroke="currentColor" stroke-width="1.4"/><path d="M3.4 5.2v3c0 1.4 1 2.4 2.4 2.4h3" fill="none" stroke="currentColor" stroke-width="1.4"/>"#,
     );
+    pub(crate) const FLOWS: Self = Self(
+        r#"<rect x="4.6" y="1.6" width="4.8" height="3.4" rx="1" fill="none" stroke="currentColor" stroke-width="1.4"/><rect x="1.4" y="9" width="4.4" height="3.4" rx="1" fill="none" stroke="currentColor" stroke-width="1.4"/><rect x="8.2" y="9" width="4.4" height="3.4" rx="1" fill="none" stroke="currentColor" stroke-width="1.4"/><path d="M7 5.2v1.9M3.6 8.8V7.1h6.8v1.7" fill="none" stroke="currentColor" stroke-width="1.4"/>"#,
+    );
     pub(crate) const QUEUES: Self = Self(
         r#"<path d="M2 4l5-2.2L12 4 7 6.2 2 4zM2.4 7.2L7 9.2l4.6-2M2.4 10.2L7 12.2l4.6-2" fill="none" stroke="currentColor" stroke-width="1.35" stroke-linejoin="round" stroke-linecap="round"/>"#,
     );

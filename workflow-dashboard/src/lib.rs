@@ -51,8 +51,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{get, post};
+use workflow_flows::Flows;
 use workflow_sdk::operate::Operate;
 
 use workflow_http::internal::Redacted;
@@ -73,7 +75,19 @@ pub(crate) struct Shared {
     /// The statistics of the overview for each range.
     pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
     pub(crate) flows: Arc<FlowCache>,
+    /// The deployed flows, if the application has given them.
+    deployed: Option<Flows>,
     pub(crate) streams: Streams,
+}
+
+impl Shared {
+    /// Returns the deployed flows.
+    pub(crate) fn deployed(&self) -> Result<&Flows, Problem> {
+        self.deployed.as_ref().ok_or_else(|| {
+            let message = "This dashboard was opened without the store of deployed flows.";
+            Problem::new(StatusCode::NOT_FOUND, "There are no flows here", message, "List them by workflow flow list.")
+        })
+    }
 }
 
 /// The largest body of a form, in bytes. A larger payload goes through the API.
@@ -111,10 +125,48 @@ pub fn router(operate: impl Operate + 'static, access: Access) -> Router {
 /// # }
 /// ```
 pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
+    assemble(operate, access, None)
+}
+
+/// Returns the pages of [`router`], with the deployed flows: their versions, their graphs, and the
+/// start of a run by the name of a flow.
+///
+/// # Errors
+/// Each error is a page that says what to do next.
+///
+/// ```no_run
+/// // no_run: it opens a database.
+/// use workflow_dashboard::{Access, router_with_flows};
+/// use workflow_flows::{FlowStore, Flows};
+/// use workflow_sdk::Client;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("sqlite://orders.db").await?;
+/// let flows = Flows::new(client.clone(), FlowStore::connect("sqlite://orders.db").await?);
+/// let pages = router_with_flows(client, Access::local(), flows);
+/// let app = axum::Router::new().nest("/workflows", pages);
+/// # drop(app);
+/// # Ok(())
+/// # }
+/// ```
+pub fn router_with_flows(operate: impl Operate + 'static, access: Access, flows: Flows) -> Router {
+    shared_router_with_flows(Arc::new(operate), access, flows)
+}
+
+/// Returns the pages of [`router_with_flows`] over an interface that the application shares.
+///
+/// # Errors
+/// Each error is a page that says what to do next.
+pub fn shared_router_with_flows(operate: Arc<dyn Operate>, access: Access, flows: Flows) -> Router {
+    assemble(operate, access, Some(flows))
+}
+
+fn assemble(operate: Arc<dyn Operate>, access: Access, deployed: Option<Flows>) -> Router {
     let streams = access.open_streams().clone();
     let operate = SharedReads::over(Redacted::over(operate, &access));
     let (known, numbers, flows) = (Arc::default(), Arc::default(), Arc::default());
-    let shared = Shared { operate, known, numbers, flows, streams };
+    let shared = Shared { operate, known, numbers, flows, deployed, streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))
@@ -125,6 +177,8 @@ pub fn shared_router(operate: Arc<dyn Operate>, access: Access) -> Router {
         .route("/failures", get(pages::failures::show))
         .route("/workflows", get(pages::workflows::show))
         .route("/workflows/{workflow}", get(pages::workflow::show))
+        .route("/flows", get(pages::flows::show))
+        .route("/flows/{flow}", get(pages::flow::show))
         .route("/queues", get(pages::queues::show))
         .route("/queues/{queue}", get(pages::gates::show))
         .route("/schedules", get(pages::schedules::show))

@@ -7,8 +7,9 @@ use axum::extract::State;
 use axum::extract::rejection::FormRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use workflow_flows::{answer_step, without_options};
 use workflow_http::internal::perform_as;
-use workflow_sdk::operate::{Action, OperateErrorCode, Order, OrderOutcome};
+use workflow_sdk::operate::{Action, OperateErrorCode, Order, OrderOutcome, Role};
 
 use crate::action::Fields;
 use crate::problem::Problem;
@@ -28,7 +29,12 @@ pub(crate) async fn perform(
     if fields.text("action").as_deref() == Some("each_run") {
         return each(&shared, &visit, &fields).await;
     }
-    let order = order(&visit, &fields, fields.action()?)?;
+    let action = match fields.text("action").as_deref() {
+        Some("choose") => choose(&shared, &visit, &fields).await?,
+        Some("start_flow") => start_flow(&shared, &visit, &fields).await?,
+        _ => fields.action()?,
+    };
+    let order = order(&visit, &fields, action)?;
     let done = perform_as(&*shared.operate, &visit.actor, order).await?;
     let place = match done.outcome {
         OrderOutcome::BulkStarted { bulk } | OrderOutcome::BulkExisted { bulk } => format!("/bulk/{bulk}"),
@@ -40,14 +46,34 @@ pub(crate) async fn perform(
     Ok((StatusCode::SEE_OTHER, place).into_response())
 }
 
+/// Returns the action that answers a decision. An option that it does not have is refused.
+async fn choose(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Action, Problem> {
+    check_role(visit, Role::Operator, "step.ready")?;
+    let (run, step, answer) = fields.choice()?;
+    let action = answer_step(&*shared.operate, run, &step, answer, &visit.actor.name).await;
+    Ok(action.map_err(|error| if visit.actor.payloads { error } else { without_options(error) })?)
+}
+
+/// Returns the action that starts a run of a deployed flow.
+async fn start_flow(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Action, Problem> {
+    check_role(visit, Role::Operator, "run.start")?;
+    let flow = shared.deployed()?.find(&fields.required("flow")?, fields.text("version").as_deref()).await?;
+    let start = flow.into_start().input(fields.json("input")?.unwrap_or_default()).actor(&visit.actor.name);
+    Ok(Action::StartRun(Box::new(start.into_run(fields.text("key").as_deref())?)))
+}
+
+/// Refuses an actor that has less than this role, and each change of a server that only reads.
+fn check_role(visit: &Visit, needed: Role, verb: &str) -> Result<(), Problem> {
+    if visit.may(needed) {
+        return Ok(());
+    }
+    let message = format!("{verb} needs the role {needed:?}, and {} is {:?}.", visit.actor.name, visit.actor.role);
+    Err(Problem::forbidden(message, "Ask a person with this role."))
+}
+
 /// Returns the order of an action, if the actor may give it.
 fn order(visit: &Visit, fields: &Fields, action: Action) -> Result<Order, Problem> {
-    if !visit.may_do(&action) {
-        let needed = action.role();
-        let message =
-            format!("{} needs the role {needed:?}, and {} is {:?}.", action.verb(), visit.actor.name, visit.actor.role);
-        return Err(Problem::forbidden(message, "Ask a person with this role."));
-    }
+    check_role(visit, action.role(), action.verb())?;
     if let Action::StartBulk(bulk) = &action {
         visit.check_search(&bulk.query)?;
     }

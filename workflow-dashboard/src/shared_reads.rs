@@ -109,7 +109,7 @@ impl OperateRuns for SharedReads {
     }
 
     async fn payload(&self, run: RunId, of: PayloadOf) -> Result<StoredPayload, OperateError> {
-        self.operate.payload(run, of).await
+        self.read("payload", (run, of), |operate, (run, of)| async move { operate.payload(run, of).await }).await
     }
 
     async fn find_runs(&self, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError> {
@@ -204,6 +204,14 @@ impl Operate for SharedReads {
         self.operate.schedule(name).await
     }
 
+    async fn next_occurrences(&self, schedule: &str, count: u32) -> Result<Vec<OccurrenceView>, OperateError> {
+        self.operate.next_occurrences(schedule, count).await
+    }
+
+    async fn backfill_preview(&self, backfill: BackfillSchedule) -> Result<BackfillView, OperateError> {
+        self.operate.backfill_preview(backfill).await
+    }
+
     async fn approvals(&self, list: ListApprovals) -> Result<ApprovalPage, OperateError> {
         self.read("approvals", list, |operate, list| async move { operate.approvals(list).await }).await
     }
@@ -214,6 +222,10 @@ impl Operate for SharedReads {
 
     async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError> {
         self.read("audit", list, |operate, list| async move { operate.audit(list).await }).await
+    }
+
+    async fn system(&self) -> Result<SystemView, OperateError> {
+        self.read("system", (), |operate, ()| async move { operate.system().await }).await
     }
 }
 

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use workflow_http::{Access, Actor, Refusal};
 use workflow_sdk::Timestamp;
-use workflow_sdk::operate::{Action, OperateError, Query, Role};
+use workflow_sdk::operate::{OperateError, Query, Role};
 
 use crate::frame;
 use crate::problem::Problem;
@@ -117,11 +117,6 @@ impl Visit {
         }
         let message = "The texts of errors are hidden from you, so you cannot search for them.";
         Err(Problem::forbidden(message, "Take the word error: away."))
-    }
-
-    /// Returns `true` if the actor may give an order with this action.
-    pub(crate) fn may_do(&self, action: &Action) -> bool {
-        self.may(action.role())
     }
 
     /// Returns `true` if a form has the token of the browser's cookie.

@@ -42,13 +42,15 @@ impl RunFlow {
     pub(crate) fn read(input: &str, history: Vec<HistoryItem>) -> Result<Self, NotDrawn> {
         let start: FlowStart = serde_json::from_str(input).map_err(|_| NotDrawn::Unreadable)?;
         let flow = start.definition;
-        let mut steps = 0;
-        flow.for_each_step(|_| steps += 1);
-        if steps > MOST_STEPS {
-            return Err(NotDrawn::TooLarge);
-        }
-        Ok(Self { flow, history })
+        if is_small(&flow) { Ok(Self { flow, history }) } else { Err(NotDrawn::TooLarge) }
     }
+}
+
+/// Returns whether a flow has at most [`MOST_STEPS`] steps.
+pub(crate) fn is_small(flow: &Flow) -> bool {
+    let mut steps = 0;
+    flow.for_each_step(|_| steps += 1);
+    steps <= MOST_STEPS
 }
 
 impl NotDrawn {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use workflow_flows::graph::Kind;
+use workflow_flows::graph::{Flow, Kind};
 use workflow_flows::{Diagram, DiagramEdge, DiagramNode, Shape};
 use workflow_sdk::operate::{Timeline, TimelineRow};
 
@@ -27,6 +27,8 @@ pub(crate) struct View<'v> {
     /// The steps that do nothing, by their ids.
     idle: BTreeSet<&'v str>,
     has_begun: bool,
+    /// `true` if there is a run. Without one, no step has a state.
+    has_run: bool,
 }
 
 /// All edges between one node and another.
@@ -47,14 +49,22 @@ impl<'v> View<'v> {
                 idle.insert(step.id.as_str());
             }
         });
-        Self { diagram: Diagram::of(&run.flow), states, idle, has_begun: !timeline.rows.is_empty() }
+        let has_begun = !timeline.rows.is_empty();
+        Self { diagram: Diagram::of(&run.flow), states, idle, has_begun, has_run: true }
+    }
+
+    /// Returns the view of a flow without a run.
+    pub(crate) fn of_flow(flow: &Flow) -> Self {
+        let (states, idle) = (BTreeMap::new(), BTreeSet::new());
+        Self { diagram: Diagram::of(flow), states, idle, has_begun: false, has_run: false }
     }
 
     /// Returns how many steps there are, and how many the run has come to.
     pub(crate) fn summary(&self) -> String {
         let steps = self.diagram.nodes.iter().filter(|node| node.step.is_some()).count();
+        let steps = clock::counted(steps as u64, "step");
         let reached = self.states.values().filter(|state| state.is_reached()).count();
-        format!("{} · {} reached", clock::counted(steps as u64, "step"), clock::grouped(reached as u64))
+        if self.has_run { format!("{steps} · {} reached", clock::grouped(reached as u64)) } else { steps }
     }
 
     /// Draws the flow. `link` returns the address that opens the panel of a row.
@@ -160,7 +170,8 @@ impl<'v> View<'v> {
             };
         };
         let Some(state) = self.state(node) else {
-            return html! { g.box.open { (content(node, step, width, None, "")) } };
+            let icon = if self.has_run { Icon::PENDING } else { icon_of(node.shape) };
+            return html! { g.box.open[self.has_run] { (content(node, step, width, (icon, "idle"), "")) } };
         };
         let Some((row, look)) = state.shown else { return html! {} };
         let times = if state.rows.len() > 1 { format!("×{}", state.rows.len()) } else { String::new() };
@@ -170,7 +181,7 @@ impl<'v> View<'v> {
         html! {
             a class=(class) href=(link(&row.step)) aria-current=[is_on.then_some("true")] data-step {
                 title { (words) }
-                (content(node, step, width, Some((look.icon, look.color)), &times))
+                (content(node, step, width, (look.icon, look.color), &times))
             }
         }
     }
@@ -185,15 +196,23 @@ fn spoken(times: usize) -> String {
     if times > 1 { format!(", {times} times") } else { String::new() }
 }
 
+/// Returns the icon of a step that has no state.
+fn icon_of(shape: Shape) -> Icon {
+    match shape {
+        Shape::Choice => Icon::WORKFLOWS,
+        Shape::Question => Icon::APPROVALS,
+        Shape::Wait => Icon::WAITING,
+        Shape::Group => Icon::QUEUES,
+        _ => Icon::RUNS,
+    }
+}
+
 /// Draws the content of a box: the state, the name, how often it ran, and what it does.
-fn content(node: &DiagramNode, step: &str, width: f64, icon: Option<(Icon, &str)>, times: &str) -> Markup {
+fn content(node: &DiagramNode, step: &str, width: f64, (icon, color): (Icon, &str), times: &str) -> Markup {
     let slant = if node.shape == Shape::Choice { 8 } else { 0 };
     html! {
         (outline(node.shape, width))
-        @match icon {
-            Some((icon, color)) => g class=(color) { (icon.draw_at(11 + slant, 9)) },
-            None => g.idle { (Icon::PENDING.draw_at(11 + slant, 9)) },
-        }
+        g class=(color) { (icon.draw_at(11 + slant, 9)) }
         text.name x=(32 + slant) y="20.5" { (shortened(step, LONGEST_NAME)) }
         text.what x=(32 + slant) y="36" { (shortened(&node.text, LONGEST_TEXT)) }
         @if !times.is_empty() {
@@ -300,6 +319,15 @@ mod tests {
         "rows":[{"step":"first","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":1,"to":2}]},
             {"step":"last","kind":"step","bars":[{"state":"running","attempt":1,"from":2}]}],
         "marks":[],"left_out":0,"complete":true}"#;
+
+    #[test]
+    fn a_flow_without_a_run_has_no_states() {
+        let flow: Flow = serde_json::from_str(FLOW).unwrap();
+        let view = View::of_flow(&flow);
+        let drawn = view.draw(&|_| String::new(), None).into_string();
+        assert_eq!(drawn.matches("<g class=\"box\">").count(), 4, "{drawn}");
+        assert!(!drawn.contains("<a ") && !drawn.contains("taken"), "{drawn}");
+    }
 
     #[test]
     fn a_step_that_does_nothing_is_reached_with_the_step_behind_it() {

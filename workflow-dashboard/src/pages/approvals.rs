@@ -1,37 +1,47 @@
-//! The approvals that wait for a person's decision.
+//! The approvals and decisions that wait for a person.
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use workflow_sdk::operate::{ApprovalPage, ListApprovals};
+use workflow_sdk::ApprovalKind;
+use workflow_sdk::operate::{Cursor, ListApprovals};
 
+use crate::address::{Parameters, Place};
 use crate::flow::FlowNames;
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, next_page};
 use crate::problem::Problem;
 use crate::visit::Visit;
 use crate::{Shared, clock, status};
 
-use super::run_actions::answers;
+use super::decisions::{Asked, SHORT, asked, cut};
+
+/// The most approvals and decisions of one page. Each decision costs the read of its question.
+const ROWS: u32 = 50;
 
 /// `GET /approvals`.
 pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
+    Parameters(Place { cursor }): Parameters<Place>,
 ) -> Result<Response, Problem> {
-    let page = shared.operate.approvals(ListApprovals::new()).await?;
+    let mut list = ListApprovals::new().limit(ROWS);
+    list.cursor = cursor;
+    let page = shared.operate.approvals(list).await?;
     let runs = page.items.iter().map(|approval| (approval.run_id, approval.lane.workflow.as_str()));
     let flows = shared.flows.names(&*shared.operate, &runs.collect::<Vec<_>>()).await;
-    let body = draw(&visit, &page, &flows);
+    let asked = asked(&*shared.operate, &visit, page.items).await;
+    let body = draw(&visit, &asked, page.next.as_ref(), &flows);
     Ok(shared.page(&visit, Page::new(Section::Approvals, body, "workflow approvals list")).await)
 }
 
-pub(super) fn draw(visit: &Visit, page: &ApprovalPage, flows: &FlowNames) -> Markup {
-    if page.items.is_empty() {
+pub(super) fn draw(visit: &Visit, asked: &[Asked], next: Option<&Cursor>, flows: &FlowNames) -> Markup {
+    if asked.is_empty() {
         return html! { div.page {
             (empty(
                 "No decision is asked for",
-                "A workflow that calls ctx.approval(..) waits here for an answer, and holds no worker meanwhile.",
+                "A workflow that calls ctx.approval(..), or a flow with a step approval or decision, waits here for an \
+                 answer, and holds no worker meanwhile.",
                 None,
             ))
         } };
@@ -48,27 +58,39 @@ pub(super) fn draw(visit: &Visit, page: &ApprovalPage, flows: &FlowNames) -> Mar
                     th.r { "Answer" }
                 }
             }
-            tbody { @for approval in &page.items {
-                @let link = visit.link(&format!("/runs/{}", approval.run_id));
-                @let (run, workflow) = (approval.run_id, approval.lane.workflow.as_str());
-                tr data-row=(format!("{}-{}", approval.run_id, approval.key)) {
-                    td.cut-off { a href=(link) { strong { (approval.key) } } }
-                    td.cut-off {
-                        a.quiet href=(link) {
-                            (flows.label(run, workflow))
-                            " "
-                            span.mono.faint { (status::short_id(run)) }
-                        }
-                    }
-                    td.opt.dim { (approval.to.as_deref().unwrap_or("—")) }
-                    td.r.num.dim { (clock::age(approval.since, visit.now)) }
-                    td.r.opt.num.dim {
-                        @match approval.until { Some(until) => (clock::at(until, visit.now)), None => "no end" }
-                    }
-                    td.r { div.acts.end data-actions { (answers(visit, approval)) } }
-                }
-            } }
+            tbody { @for asked in asked { (row(visit, asked, flows)) } }
         }
-        @if !page.complete { p.listfoot { "More wait behind these." } }
+        (next_page(visit, next, "/approvals", "Later ones"))
+    }
+}
+
+fn row(visit: &Visit, asked: &Asked, flows: &FlowNames) -> Markup {
+    let wait = &asked.wait;
+    let link = visit.link(&format!("/runs/{}", wait.run_id));
+    let (run, workflow) = (wait.run_id, wait.lane.workflow.as_str());
+    html! {
+        tr data-row=(format!("{}-{}", wait.run_id, wait.key)) {
+            td.cut-off {
+                a href=(link) { strong { (wait.key) } }
+                @if wait.kind == ApprovalKind::Decision { " " span.tag { "decision" } }
+                @if let Some(question) = &asked.question {
+                    @let prompt = cut(&question.prompt, SHORT);
+                    div.dim.cut-off dir="auto" title=(prompt) { (prompt) }
+                }
+            }
+            td.cut-off {
+                a.quiet href=(link) {
+                    (flows.label(run, workflow))
+                    " "
+                    span.mono.faint { (status::short_id(run)) }
+                }
+            }
+            td.opt.dim { (cut(asked.to().unwrap_or("—"), SHORT)) }
+            td.r.num.dim { (clock::age(wait.since, visit.now)) }
+            td.r.opt.num.dim {
+                @match wait.until { Some(until) => (clock::at(until, visit.now)), None => "no end" }
+            }
+            td.r { div.acts.end data-actions { (asked.answers(visit)) } }
+        }
     }
 }

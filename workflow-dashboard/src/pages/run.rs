@@ -12,7 +12,7 @@ use workflow_sdk::operate::{
     Cursor, HistoryPage, ListApprovals, ListHistory, ListTimeline, Operate, PayloadOf, RunDetail, RunSummary, Timeline,
     TimelineRow,
 };
-use workflow_sdk::{FORKED_FROM, PendingApproval, RunId, RunNow, SCHEDULE_TAG};
+use workflow_sdk::{FORKED_FROM, RunId, RunNow, SCHEDULE_TAG};
 
 use crate::address::{Named, Parameters};
 use crate::facets::{self, escaped};
@@ -27,6 +27,7 @@ use crate::timeline::{Drawing, Family, Shown, legend, split};
 use crate::visit::Visit;
 use crate::{Shared, clock};
 
+use super::decisions::{self, Asked};
 use super::run_family::{self, Relatives};
 use super::run_graph::{self, Graph};
 use super::run_signals::{self, Messages};
@@ -38,6 +39,8 @@ const WINDOW: u32 = 300;
 const MOST_CHILDREN: usize = 10;
 /// The most steps of a child that are drawn in place.
 const CHILD_WINDOW: u32 = 40;
+/// The most approvals and decisions of the run that are drawn.
+const QUESTIONS: u32 = 50;
 /// The attempts among which the panel looks for those of its step.
 const PANEL_HISTORY: u32 = 200;
 
@@ -68,14 +71,14 @@ pub(crate) async fn show(
         Some("graph") => ListTimeline::new(id).limit(run_graph::WINDOW),
         _ => ListTimeline::new(id).from(which.from.unwrap_or_default()).limit(WINDOW),
     };
-    let approvals = operate.approvals(ListApprovals::new().run(id));
+    let approvals = operate.approvals(ListApprovals::new().run(id).limit(QUESTIONS));
     let reads = futures::future::join3(operate.run(id), operate.timeline_window(window), approvals);
     let (detail, timeline, approvals) = reads.await;
     let (detail, timeline) = (shown(detail?, &visit.actor), timeline?);
     let header = Header {
         detail: &detail,
         timeline: &timeline,
-        approvals: approvals.map(|page| page.items).unwrap_or_default(),
+        approvals: decisions::asked(operate, &visit, approvals.map(|page| page.items).unwrap_or_default()).await,
     };
     let tab = match which.tab.as_deref() {
         Some("history") => {
@@ -142,7 +145,7 @@ async fn step_of<'a>(operate: &dyn Operate, timeline: &'a Timeline, step: Option
 pub(super) struct Header<'a> {
     pub(super) detail: &'a RunDetail,
     pub(super) timeline: &'a Timeline,
-    pub(super) approvals: Vec<PendingApproval>,
+    pub(super) approvals: Vec<Asked>,
 }
 
 /// The tab that is open.
@@ -191,7 +194,7 @@ fn head(visit: &Visit, header: &Header<'_>) -> Markup {
                 div.right.acts data-actions { (run_actions::draw(visit, run)) }
             }
             p.why { (clock::prose(&sentence(&detail.why), visit.now)) }
-            @for approval in approvals { (run_actions::approval(visit, approval)) }
+            @for approval in approvals { (approval.draw(visit)) }
             (facts(visit, run, timeline))
         }
     }

@@ -1,13 +1,11 @@
 //! The changes that one run allows, each with a sentence of what will happen.
 
 use maud::{Markup, html};
+use workflow_sdk::RunStatus;
 use workflow_sdk::operate::{Role, RunNow, RunSummary};
-use workflow_sdk::{PendingApproval, RunStatus};
 
-use crate::clock;
 use crate::forms::{self, Offer};
 use crate::icons::Icon;
-use crate::status;
 use crate::visit::Visit;
 
 /// Draws the actions that fit the state of a run.
@@ -102,41 +100,4 @@ pub(super) fn signal(run: &RunSummary) -> Offer {
             (forms::line("Key: of several signals with one key, the first counts", "key", "", "none"))
         },
     )
-}
-
-/// Draws an approval that waits, with both answers.
-pub(super) fn approval(visit: &Visit, approval: &PendingApproval) -> Markup {
-    let answers = answers(visit, approval);
-    html! {
-        div.asks {
-            span.wait { (Icon::APPROVALS.draw()) }
-            p {
-                b { (approval.key) } " asks " (approval.to.as_deref().unwrap_or("for a decision"))
-                span.faint {
-                    " · since "
-                    (clock::at(approval.since, visit.now))
-                    @if let Some(until) = approval.until { ", until " (clock::at(until, visit.now)) }
-                }
-            }
-            div.right.acts { (answers) }
-        }
-    }
-}
-
-/// Draws the two answers to an approval.
-pub(super) fn answers(visit: &Visit, approval: &PendingApproval) -> Markup {
-    let run = status::short_id(approval.run_id);
-    let offer = |action, label, word: &str| {
-        let sentence =
-            format!("Run {run} goes on with your name and {word} for {}. A decision is final.", approval.key);
-        let note = forms::line("Note, which the run receives", "note", "", "none");
-        Offer::new(action, label, Role::Operator, sentence)
-            .with("run", approval.run_id)
-            .with("step", &approval.key)
-            .fields(note)
-    };
-    html! {
-        (offer("approve", "Approve", "an approval").draw(visit))
-        (offer("reject", "Reject", "a rejection").dangerous().draw(visit))
-    }
 }

@@ -265,12 +265,17 @@ pub(crate) fn now_line(run: &RunSummary, visit: &Visit) -> Markup {
             RunNow::WaitsUntil {
                 until
             }  => {
-                "Waits until "
+                "Waits "
+                @if let Some(awaited) = run.awaited() { "for " (awaited) " " }
+                "until "
                 b { (clock::at(*until, now)) }
                 " · "
                 (clock::age_text(*until, now))
             }
-            RunNow::Waits => { "Waits for a signal, an event or a child" }
+            RunNow::Waits => {
+                "Waits for "
+                (run.awaited().as_deref().unwrap_or("a signal, an event or a child"))
+            }
             RunNow::Running { lease_until, .. } if *lease_until < now => { "Its worker has died or is stuck" }
             RunNow::Running { .. } if run.crashes > 0 => { "Running again after a crash" }
             RunNow::Running { .. } => { "Running" }

@@ -1,10 +1,10 @@
-//! The instance itself, the numbers by state, and how long ended runs stay.
+//! The instance and its database, the numbers by state, and how long ended runs stay.
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use workflow_sdk::operate::{Counts, MOST_COUNTED, WorkerView};
+use workflow_sdk::operate::{Counts, DatabaseView, MOST_COUNTED, WorkerView};
 
 use crate::frame::{Page, Section};
 use crate::problem::Problem;
@@ -17,12 +17,13 @@ pub(crate) async fn show(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
 ) -> Result<Response, Problem> {
-    let (counts, workers) = futures::future::join(shared.operate.counts(), shared.operate.workers()).await;
-    let body = draw(&visit, &counts?, &workers?);
+    let operate = &shared.operate;
+    let (counts, workers, system) = futures::future::join3(operate.counts(), operate.workers(), operate.system()).await;
+    let body = draw(&visit, &counts?, &workers?, &system?.database);
     Ok(shared.page(&visit, Page::new(Section::System, body, "workflow doctor")).await)
 }
 
-pub(super) fn draw(visit: &Visit, counts: &Counts, workers: &[WorkerView]) -> Markup {
+fn draw(visit: &Visit, counts: &Counts, workers: &[WorkerView], database: &DatabaseView) -> Markup {
     let numbers = [
         ("Pending", counts.pending),
         ("Due", counts.due),
@@ -56,6 +57,14 @@ pub(super) fn draw(visit: &Visit, counts: &Counts, workers: &[WorkerView]) -> Ma
                 section.card #counts data-key="counts" {
                     header { h2 { "Runs by state" } span.right { "counted to " (clock::grouped(MOST_COUNTED.into())) } }
                     dl.kv.pad { @for (name, number) in numbers { dt { (name) } dd.num { (count(number)) } } }
+                }
+            }
+            section.card.below #database data-key="database" {
+                header { h2 { "Database" } span.right { "workflow doctor judges it" } }
+                dl.kv.pad {
+                    dt { "Kind" } dd { (database.kind) " " (database.version) }
+                    dt { "Schema" } dd { "level " (database.schema_level) }
+                    @if let Some(bytes) = database.bytes { dt { "Size" } dd { (clock::bytes(bytes)) } }
                 }
             }
             section.card.below #retention data-key="retention" {

@@ -2,16 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
+use workflow_flows::FlowSummary;
 use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{
     ApprovalPage, Counts, FailurePage, Query, QueueView, RunDetail, RunPage, Timeline, WorkerView,
 };
 
 use super::bulk_preview::Which;
+use super::decisions::Asked;
 use super::run::{Header, Tab};
 use super::runs::Content;
-use super::{approvals, bulk_preview, overview, queues, run, runs, workers, workflow};
+use super::{approvals, bulk_preview, flows, overview, queues, run, runs, workers, workflow};
 use crate::chart::Range;
 use crate::flow::FlowNames;
 use crate::timeline::Shown;
@@ -88,7 +92,41 @@ fn an_approval_with_both_answers() {
         "key":"refund over 500 EUR","to":"finance","since":1795692600000000,"until":null}}],"complete":true}}"#
     ));
     let visit = Visit::of_test(NOW, "/approvals");
-    insta::assert_snapshot!(lines(approvals::draw(&visit, &page, &FlowNames::default())));
+    let asked: Vec<Asked> = page.items.into_iter().map(|wait| Asked { wait, question: None }).collect();
+    insta::assert_snapshot!(lines(approvals::draw(&visit, &asked, None, &FlowNames::default())));
+}
+
+#[test]
+fn a_decision_whose_question_is_hidden_takes_a_word() {
+    let page: ApprovalPage = of(&format!(
+        r#"{{"items":[{{"run_id":"{RUN}","lane":{{"queue":"default","workflow":"flow","version":"1"}},
+        "kind":"decision","key":"triage","since":1795692600000000}}],"complete":true}}"#
+    ));
+    let visit = Visit::of_test(NOW, "/approvals");
+    let asked: Vec<Asked> = page.items.into_iter().map(|wait| Asked { wait, question: None }).collect();
+    let text = approvals::draw(&visit, &asked, None, &FlowNames::default()).into_string();
+    assert!(text.contains(r#"name="action" value="choose""#) && text.contains(r#"name="choice""#), "{text}");
+    assert!(!text.contains("radio") && !text.contains("Reject"), "{text}");
+}
+
+fn flow_summary(version: &str) -> FlowSummary {
+    of(&format!(
+        r#"{{"name":"a <b>","version":"{version}","number":2,"digest":"0123456789abcdef","description":"Sorts & sends",
+        "triggers":["cron","webhook"],"created_at":1795692000000000,"created_by":"ann"}}"#
+    ))
+}
+
+#[test]
+fn flows_with_their_newest_versions() {
+    let visit = Visit::of_test(NOW, "/flows");
+    let counts = BTreeMap::from([("a <b>".to_owned(), 12_u64)]);
+    let text = flows::draw(&visit, &[flow_summary("v2")], &counts).into_string();
+    for part in ["a &lt;b&gt;", "v2", ">12<", "cron", "webhook", "Sorts &amp; sends", "ann", "start_flow"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains(r#"href="/workflows/flows/a%20%3Cb%3E""#), "{text}");
+    let none = flows::draw(&visit, &[], &BTreeMap::new()).into_string();
+    assert!(none.contains("No flow is deployed") && none.contains("workflow flow deploy"), "{none}");
 }
 
 fn chosen() -> Which {

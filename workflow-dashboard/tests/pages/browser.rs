@@ -64,7 +64,12 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) async fn start(live: &Live, access: Access) -> Self {
-        let app = axum::Router::new().nest("/workflows", router(live.client.clone(), access));
+        Self::serve(router(live.client.clone(), access)).await
+    }
+
+    /// Serves these pages.
+    pub(crate) async fn serve(pages: axum::Router) -> Self {
+        let app = axum::Router::new().nest("/workflows", pages);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let service = app.into_make_service_with_connect_info::<SocketAddr>();

@@ -27,7 +27,7 @@ do:
   - { id: reply, tool: echo, args: {} }
 "#;
 
-fn parsed(source: &str) -> Flow {
+pub(crate) fn parsed(source: &str) -> Flow {
     let checked = check(source, &Options::default());
     checked.flow.unwrap_or_else(|| panic!("{:?}", checked.findings))
 }

@@ -4,8 +4,10 @@
 
 mod browser;
 mod bulk;
+mod decision;
 mod failure;
 mod flow;
+mod flows;
 mod fork;
 mod hostile;
 mod large;

@@ -6,13 +6,14 @@ use workflow_tests::{Database, Live, LocalWorker, until};
 use crate::browser::{Browser, beside};
 use crate::{asks, fails, greets};
 
-pub(crate) const PAGES: [&str; 12] = [
+pub(crate) const PAGES: [&str; 13] = [
     "",
     "/runs",
     "/words",
     "/approvals",
     "/failures",
     "/workflows",
+    "/flows",
     "/queues",
     "/schedules",
     "/workers",
