@@ -19,7 +19,7 @@ mod runs;
 mod schedules;
 mod statistics;
 
-pub(crate) use approvals::{ApprovalsVerb, Decide};
+pub(crate) use approvals::{ApprovalsVerb, Choose, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
 pub(crate) use events::EventsVerb;
@@ -32,7 +32,9 @@ pub(crate) use knowledge::{KbVerb, ListKb, SearchKb};
 pub(crate) use mcp::Mcp;
 pub(crate) use queues::{LimitsVerb, QueuesVerb, SetLimits};
 pub(crate) use runs::{Change, ForkRun, ListRuns, Rank, RunsVerb, Selected, Signal, StartOptions, StartRun};
-pub(crate) use schedules::SchedulesVerb;
+pub(crate) use schedules::{
+    BackfillSchedule, CatchUpPolicy, CreateSchedule, NextTimes, OverlapPolicy, SchedulesVerb, Settings, UpdateSchedule,
+};
 pub(crate) use statistics::{Failures, Stats};
 
 /// Looks at durable workflows and changes them.
@@ -153,7 +155,8 @@ pub(crate) enum Verb {
     New(New),
     /// Run the worker of this program
     Run(RunWorker),
-    /// Serve the interface for operators over HTTP, with health and metrics, without a worker
+    /// Serve the pages and the interface for operators over HTTP, with health and metrics, without
+    /// a worker
     Serve(Serve),
     /// Let an agent check, deploy, start and follow flows, over MCP
     Mcp(Mcp),
@@ -171,7 +174,7 @@ pub(crate) enum Verb {
     /// Delete the ended runs that are older than the workers keep them, once, now
     Prune(Prune),
     /// Create the tables in a database, or bring them up to date
-    Migrate,
+    Migrate(Migrate),
     /// Move a whole system to another database, as from SQLite to PostgreSQL
     Move(Move),
     /// Print a script that completes commands in a shell
@@ -179,6 +182,8 @@ pub(crate) enum Verb {
         /// The shell
         shell: Shell,
     },
+    /// Print the name and the version of this program
+    Version,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -197,6 +202,16 @@ pub(crate) struct Dashboard {
     /// Show everything, and let nothing be changed
     #[arg(long)]
     pub(crate) read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Say whether the tables are up to date, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the SQL that would be executed, for a tool of yours, and execute nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) print_sql: bool,
 }
 
 #[derive(Debug, Args)]
@@ -231,14 +246,22 @@ pub(crate) struct RunWorker {
     /// How many runs to drive at once, in place of what the code says
     #[arg(long, value_name = "RUNS")]
     pub(crate) concurrency: Option<u32>,
+    /// The queues to serve, as mail,reports, in place of what the code says
+    #[arg(long, value_name = "QUEUES", value_delimiter = ',')]
+    pub(crate) queues: Vec<String>,
+    /// Work until nothing is due, then end: the worker drives no run, could claim none, and no
+    /// schedule is due. It does not wait for runs that sleep or wait, or that others hold
+    #[arg(long)]
+    pub(crate) once: bool,
     /// The form of the log on the standard error; RUST_LOG says how much of it
     #[arg(long, value_enum, default_value_t = Log::Text, value_name = "FORM")]
     pub(crate) log: Log,
     /// Refuse a database whose tables are missing or old, in place of migrating it
     #[arg(long)]
     pub(crate) no_migrate: bool,
-    /// Serve /healthz, /readyz, /metrics and the interface for operators on this address, as
-    /// 127.0.0.1:7777; a program with flows serves these, too, and MCP at /mcp
+    /// Serve the pages of the dashboard, the interface for operators, /healthz, /readyz and
+    /// /metrics on this address, as 127.0.0.1:7777; a program with flows serves these, too, and MCP
+    /// at /mcp
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
     #[command(flatten)]
@@ -246,8 +269,9 @@ pub(crate) struct RunWorker {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "The interface takes requests from this machine only, or, if WORKFLOW_HTTP_TOKEN is set, \
-                        requests with this bearer token. Health and metrics are open to all.")]
+#[command(after_help = "The interface and the pages take requests from this machine only, or, if \
+                        WORKFLOW_HTTP_TOKEN is set, requests with this bearer token. A browser asks for a user and a \
+                        password: `token` and the token. Health and metrics are open to all.")]
 pub(crate) struct Serve {
     /// The address
     #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]

@@ -91,9 +91,31 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     parse().ok_or_else(|| HELP.to_owned())
 }
 
+/// Reads a time with its offset from UTC, in the form of RFC 3339. The seconds may be left out.
+pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
+    const HELP: &str = "write a time with its offset, as 2026-12-01T08:00Z or 2026-12-01T08:00+01:00";
+    let instant: jiff::Timestamp = text.parse().map_err(|_| HELP.to_owned())?;
+    Ok(Timestamp::from_micros(instant.as_microsecond()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instants_are_read_with_their_offset() {
+        for (text, expected) in [
+            ("1970-01-01T00:00Z", Some(0)),
+            ("1970-01-01T01:00:00.5+01:00", Some(500_000)),
+            ("1970-01-02T00:00:00Z", Some(86_400_000_000)),
+            ("1970-01-01T00:00", None),
+            ("1970-01-01", None),
+            ("tomorrow", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_instant(text).map(Timestamp::as_micros).ok(), expected, "{text:?}");
+        }
+    }
 
     #[test]
     fn durations_are_read() {

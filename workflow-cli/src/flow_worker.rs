@@ -59,7 +59,7 @@ fn with_files(
     builder: workflow_flows::FlowRuntimeBuilder,
     tools: &FlowTools,
 ) -> Result<(Actions, workflow_flows::FlowRuntimeBuilder), BoxError> {
-    use workflow_tools::shell::Shell;
+    use workflow_tools::shell::{Shell, ShellError};
 
     let Some(directory) = &tools.files else { return Ok((actions, builder)) };
     let actions =
@@ -74,7 +74,17 @@ fn with_files(
         };
         shell = shell.program(name, path);
     }
-    let shell = shell.build()?;
+    if let Some((user, group)) = tools.program_user {
+        shell = shell.user(user, group);
+    }
+    let shell = shell.build().map_err(|error| match error {
+        ShellError::RunsAsRoot => BoxError::from(
+            "--program: this worker is root, and programs of flows do not run as root: add --program-user UID:GID, as \
+             2001:2001, the numbers of an account that may write to the directory of --files; or start the worker as \
+             another account",
+        ),
+        other => other.into(),
+    })?;
     Ok((actions.shell(&shell), builder.custom_tool(shell)))
 }
 

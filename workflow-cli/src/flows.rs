@@ -187,6 +187,9 @@ fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failu
         version: None,
         priority: None,
         deadline: run.deadline_ms.map(Duration::from_millis),
+        at: None,
+        single: None,
+        follow: false,
     })
 }
 

@@ -17,7 +17,7 @@ use crate::flow_worker::flow_worker;
 use crate::output::Output;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
-use crate::serving::{Served, begin_log, preflight, serve, serve_interface};
+use crate::serving::{Served, WorkOptions, begin_log, preflight, serve, serve_interface};
 use crate::target::{Target, open_flows};
 use crate::{Exit, Failure, demo, flows, inbox, knowledge, prune, template, verbs, versions};
 
@@ -67,7 +67,8 @@ pub fn kit(name: impl Into<String>) -> Kit {
 }
 
 impl Kit {
-    /// Sets the database that is used if neither `--to` nor `WORKFLOW_DATABASE_URL` names one.
+    /// Sets the database that is used if neither `--to` nor `WORKFLOW_DATABASE_URL` names one, nor
+    /// the variable with the name of the program, which is `ORDERS_DATABASE_URL` for `orders`.
     /// Default: none.
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.database = Some(url.into());
@@ -169,7 +170,8 @@ impl Kit {
             }
         };
         if arguments.global.to.is_none() {
-            arguments.global.to = self.database;
+            let own = std::env::var(database_variable(&self.name)).ok().filter(|url| !url.is_empty());
+            arguments.global.to = own.or(self.database);
         }
         let output = Output::new(&arguments.global);
         let verb = arguments.verb.take();
@@ -234,23 +236,31 @@ impl fmt::Debug for Kit {
     }
 }
 
+/// Returns the variable of the environment that names the database of a program of this name.
+fn database_variable(name: &str) -> String {
+    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    name.chars().map(upper).chain("_DATABASE_URL".chars()).collect()
+}
+
 pub(crate) fn refused(error: BoxError) -> Failure {
     Failure::new(Exit::Error, format!("the worker was not made: {error}"))
 }
 
 fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failure> {
     begin_log(run.log);
+    let RunWorker { concurrency, queues, once, http, no_migrate, .. } = run;
+    let options = WorkOptions { concurrency, queues, once };
     multi_thread(async {
-        let Some(address) = run.http else {
-            let client = open(target, run.no_migrate).await?;
-            return serve(make(client).await.map_err(refused)?.worker, run.concurrency).await;
+        let Some(address) = http else {
+            let client = open(target, no_migrate).await?;
+            return serve(make(client).await.map_err(refused)?.worker, options).await;
         };
         // Before the database is changed, and before the first event.
         let (port, recorder, readiness) = (Port::bind(address).await?, install_recorder(), Readiness::default());
         let target = target.observed(readiness.clone());
         let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
         let url = target.url()?;
-        let client = open(target, run.no_migrate).await?;
+        let client = open(target, no_migrate).await?;
         let Made { worker, flows } = make(client.clone()).await.map_err(refused)?;
         let flows = match flows {
             Some(runtime) => Some(with_environment(open_flows(&url, &client).await?)?.runtime(runtime)),
@@ -258,7 +268,7 @@ fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, 
         };
         tracing::info!(address = %port.address(), "listening for HTTP");
         let server = port.serve(client, flows, readiness, recorder);
-        let done = serve(worker, run.concurrency).await;
+        let done = serve(worker, options).await;
         server.stop().await;
         done
     })

@@ -1,4 +1,4 @@
-//! The HTTP port of a program: its health, its metrics, and the interface for operators.
+//! The HTTP port of a program: its health, its metrics, the interface for operators, and the pages.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -111,6 +111,11 @@ impl Port {
         let shared = Shared { operate: Arc::new(client.clone()), readiness };
         let streams = Streams::default();
         let access = access().streams(streams.clone());
+        let pages = self::access().for_browsers().streams(streams.clone());
+        let pages = match flows.clone() {
+            Some(flows) => workflow_dashboard::router_with_flows(client.clone(), pages, flows),
+            None => workflow_dashboard::router(client.clone(), pages),
+        };
         let interface = match flows {
             Some(flows) => {
                 let mcp = Mcp::new(client.clone()).flows(flows.clone());
@@ -118,7 +123,7 @@ impl Port {
             }
             None => router(client, access),
         };
-        let app = app(shared, metrics, interface);
+        let app = app(shared, metrics, pages, interface);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = axum::serve(self.listener, app.into_make_service_with_connect_info::<SocketAddr>());
         let server = tokio::spawn(async move {
@@ -161,7 +166,8 @@ async fn keep_small(recorder: PrometheusHandle) {
     }
 }
 
-/// Returns the access to the interface: by the token of the environment, or from this machine only.
+/// Returns the access to the interface and the pages: by the token of the environment, or from this
+/// machine only.
 fn access() -> Access {
     match std::env::var(TOKEN) {
         Ok(token) if !token.is_empty() => Access::token(token, Actor::admin("token")),
@@ -176,9 +182,11 @@ struct Shared {
     readiness: Readiness,
 }
 
-/// Returns the routes of the program; the router of the interface answers all others.
-fn app(shared: Shared, metrics: Router, interface: Router) -> Router {
-    Router::new().route("/readyz", get(ready)).with_state(shared).merge(metrics).fallback_service(interface)
+/// Returns the routes of the program. The router of the interface answers every path that neither
+/// the program nor a page has, so an unknown path below `/api` is told to programs as a problem.
+fn app(shared: Shared, metrics: Router, pages: Router, interface: Router) -> Router {
+    let own: Router = Router::new().route("/readyz", get(ready)).with_state(shared).merge(metrics);
+    own.merge(pages.reset_fallback()).fallback_service(interface)
 }
 
 /// Answers 200 if the worker takes runs and the database can be reached.

@@ -19,7 +19,9 @@ use crate::{Exit, Failure};
 /// A worker whatever its state.
 pub(crate) trait Served {
     fn with_concurrency(self: Box<Self>, runs: u32) -> Box<dyn Served>;
+    fn with_queues(self: Box<Self>, queues: Vec<String>) -> Box<dyn Served>;
     fn run(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>>;
+    fn run_once(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>>;
     fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>>;
     fn replay(&self, run: RunId) -> LocalBoxFuture<'_, Result<Replayed, ReplayRunError>>;
     fn prune(&self, counts_only: bool) -> LocalBoxFuture<'_, Result<Pruned, PruneError>>;
@@ -30,8 +32,16 @@ impl<S: Send + Sync + 'static> Served for Worker<S> {
         Box::new(self.concurrency(runs))
     }
 
+    fn with_queues(self: Box<Self>, queues: Vec<String>) -> Box<dyn Served> {
+        Box::new(self.only_queues(queues))
+    }
+
     fn run(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>> {
         Worker::run(*self).boxed_local()
+    }
+
+    fn run_once(self: Box<Self>) -> LocalBoxFuture<'static, Result<(), WorkerError>> {
+        Worker::run_once(*self).boxed_local()
     }
 
     fn preflight(&self) -> LocalBoxFuture<'_, Result<PreflightReport, WorkerError>> {
@@ -47,12 +57,28 @@ impl<S: Send + Sync + 'static> Served for Worker<S> {
     }
 }
 
-/// Works until SIGTERM or SIGINT, then lets running steps end and gives every run back.
-pub(crate) async fn serve(mut worker: Box<dyn Served>, concurrency: Option<u32>) -> Result<Exit, Failure> {
-    if let Some(runs) = concurrency {
+/// How a worker works, as the command line says.
+#[derive(Debug)]
+pub(crate) struct WorkOptions {
+    /// How many runs it drives at once. `None`: as the code says.
+    pub(crate) concurrency: Option<u32>,
+    /// The queues that it serves. Empty: as the code says.
+    pub(crate) queues: Vec<String>,
+    /// Whether it ends when nothing is due.
+    pub(crate) once: bool,
+}
+
+/// Works until SIGTERM or SIGINT, or until nothing is due. Then it lets running steps end and gives
+/// every run back.
+pub(crate) async fn serve(mut worker: Box<dyn Served>, options: WorkOptions) -> Result<Exit, Failure> {
+    if let Some(runs) = options.concurrency {
         worker = worker.with_concurrency(runs);
     }
-    worker.run().await.map_err(|error| Failure::new(Exit::Error, format!("the worker ended: {error}")))?;
+    if !options.queues.is_empty() {
+        worker = worker.with_queues(options.queues);
+    }
+    let ended = if options.once { worker.run_once().await } else { worker.run().await };
+    ended.map_err(|error| Failure::new(Exit::Error, format!("the worker ended: {error}")))?;
     Ok(Exit::Ok)
 }
 

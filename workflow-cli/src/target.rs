@@ -5,7 +5,7 @@ use std::path::Path;
 use workflow_flows::{FlowStore, Flows};
 use workflow_remote::Remote;
 use workflow_sdk::operate::{Operate, OperateError};
-use workflow_sdk::{Client, Connect, Observer};
+use workflow_sdk::{Client, Connect, ConnectError, Observer};
 
 use crate::Failure;
 use crate::arguments::Global;
@@ -115,9 +115,24 @@ impl Target {
         self.open(true).await
     }
 
+    /// Returns the version of tables that are not up to date, 0 if there are none, and `None` if
+    /// they are up to date. Changes nothing.
+    pub(crate) async fn outdated(self) -> Result<Option<i64>, Failure> {
+        match self.connecting(false)?.await {
+            Ok(_) => Ok(None),
+            Err(ConnectError::NotMigrated { found, .. }) => Ok(Some(found)),
+            Err(ConnectError::NoFile { .. }) => Ok(Some(0)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn open(self, migrate: bool) -> Result<Client, Failure> {
+        Ok(self.connecting(migrate)?.await?)
+    }
+
+    fn connecting(self, migrate: bool) -> Result<Connect, Failure> {
         let Self { global, options } = self;
         let connect = options(Client::connect(url(&global)?)).schema(&global.schema).migrate(migrate);
-        Ok(connect.timeout(global.timeout).call_timeout(global.timeout).await?)
+        Ok(connect.timeout(global.timeout).call_timeout(global.timeout))
     }
 }

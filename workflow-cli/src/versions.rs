@@ -1,13 +1,15 @@
 //! Deploys, lists and runs of deployed flows, and checks that ask tools: on a database, or by a
 //! server.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use comfy_table::Cell;
-use workflow_flows::check::Checked;
-use workflow_flows::{DeployedFlow, FlowSummary};
+use serde_json::Value;
+use workflow_flows::check::{Checked, ToolCatalog};
+use workflow_flows::{DeployedFlow, FlowSummary, is_flow};
 use workflow_sdk::Client;
-use workflow_sdk::operate::{OperateError, OperateErrorCode};
+use workflow_sdk::operate::{OperateError, OperateErrorCode, WorkerView};
 
 use crate::arguments::{Author, CheckFlows, DeployFlows, FlowVerb, ListFlows, RunFlow, StartOptions};
 use crate::clock::Clock;
@@ -49,7 +51,7 @@ async fn check_connected(
     let answers = match target.server()? {
         Some(remote) => check_by(&remote, &documents, true).await?,
         None => {
-            let make = make.ok_or_else(no_tools)?;
+            let Some(make) = make else { return Err(no_worker(target, &documents).await) };
             let client = target.connect().await?;
             ask_tools(make, client, &documents, &account(arguments.connection.actor.clone())).await?
         }
@@ -73,6 +75,54 @@ fn no_tools() -> Failure {
         "use the program of your application, whose worker is made by Kit::worker_with_flows; or name its server with \
          --to; or leave --connect out",
     )
+}
+
+/// Says that this program has no tools, and which tools of these documents no live worker has. The
+/// database knows the workers that run flows; their own program alone knows their tools.
+async fn no_worker(target: Target, documents: &[Named]) -> Failure {
+    let failure = no_tools();
+    let called = called_tools(documents);
+    if called.is_empty() {
+        return failure;
+    }
+    // Without a database, the reason that needs none is told.
+    let Ok(client) = target.connect().await else { return failure };
+    let Ok(workers) = client.operate().workers().await else { return failure };
+    let is_serving = |worker: &&WorkerView| worker.live && worker.lanes.iter().any(|lane| is_flow(&lane.workflow));
+    let serving: Vec<String> = workers.iter().filter(is_serving).map(|worker| worker.id.to_string()).collect();
+    let (called, serving, message) = (called.join(", "), serving.join(", "), &failure.message);
+    let message = if serving.is_empty() {
+        format!("{message}; no live worker runs flows, so none has these tools: {called}")
+    } else {
+        format!(
+            "{message}; only the programs of the live workers {serving} know whether they have these tools: {called}"
+        )
+    };
+    Failure { message, ..failure }
+}
+
+/// Returns the names of the tools that these documents call.
+fn called_tools(documents: &[Named]) -> Vec<String> {
+    let called = CalledTools::default();
+    for (_, document) in documents {
+        drop(document.check_with(Some(&called)));
+    }
+    called.0.into_inner().into_iter().collect()
+}
+
+/// A catalog that has every tool, and notes those for which it is asked.
+#[derive(Default)]
+struct CalledTools(RefCell<BTreeSet<String>>);
+
+impl ToolCatalog for CalledTools {
+    fn tool(&self, name: &str) -> Option<Value> {
+        self.0.borrow_mut().insert(name.to_owned());
+        Some(Value::Bool(true))
+    }
+
+    fn tools(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Returns the account for which a flow is checked or deployed.
@@ -128,7 +178,7 @@ async fn check_there(
     if !connect {
         return Ok((open(target).await?, here));
     }
-    let make = make.ok_or_else(no_tools)?;
+    let Some(make) = make else { return Err(no_worker(target, documents).await) };
     let (client, flows) = target.flows().await?;
     let answers = ask_tools(make, client.clone(), documents, by).await?;
     Ok((Box::new(FlowDatabase { client, flows }), answers))

@@ -205,6 +205,7 @@ fn change_the_rest(shell: &Shell) {
     shell.check(&["schedules", "list"], 0, "", "there is no schedule");
     shell.check(&["schedules", "pause", "nightly", "--reason", "x"], 4, "", "nightly");
     shell.check(&["schedules", "show", "nightly"], 4, "", "nightly");
+    change_schedules(shell);
     shell.check(&["events", "emit", "shipped", "order-1", "--payload", "{}"], 0, "no run waits", "");
     shell.check(&["events", "emit", "shipped", "order-1", "--payload", "{"], 2, "", "not JSON");
     shell.check(&["doctor"], 0, "no worker deletes ended runs", "");
@@ -222,6 +223,50 @@ fn change_the_rest(shell: &Shell) {
     shell.check(&["audit", "--verb", "queue."], 0, "maintenance", "");
     shell.check(&["audit", "--by", "ada", "--limit", "1"], 0, "VERB", "older changes");
     shell.check(&["audit", "--by", "bob"], 0, "", "no change matches");
+}
+
+/// Schedules from their creation to their deletion, without code.
+fn change_schedules(shell: &Shell) {
+    let check = |verb: &str, more: &[&str], code: i32, out: &str, err: &str| {
+        shell.check(&[&["schedules", verb][..], more].concat(), code, out, err);
+    };
+    let yearly = &["nightly", "doubled", "--input", "21", "--cron", "0 7 1 1 *"][..];
+    check("create", &["nightly", "doubled", "--cron", "0 25 * * *"], 2, "", "of the hour at column 3");
+    check("create", &["nightly", "doubled", "--cron", "0 7 * * *", "--tz", "Europe/Berlim"], 2, "", "did you mean");
+    check("create", &["nightly", "doubled"], 2, "", "has no times");
+    check("create", &["nightly", "doubled", "--every", "1h", "--input", "{"], 2, "", "not JSON");
+    check("create", &["nightly", "", "--every", "1h"], 2, "", "starts nothing");
+    check("create", &["nightly", "doubled", "--every", "1h", "--cron", "0 7 * * *"], 2, "", "cannot be used with");
+    check("create", &["nightly", "doubled", "--every", "1h", "--overlap", "wait"], 2, "", "buffer-one");
+    check("list", &[], 0, "", "there is no schedule");
+    check("create", yearly, 0, "schedule nightly is changed", "");
+    check("create", yearly, 0, "as it was", "");
+    check("create", &["nightly", "doubled", "--every", "1h"], 1, "", "exists already");
+    check("next", &["nightly", "--count", "2"], 0, "-01-01T07:00:00+00:00[UTC]", "");
+    check("next", &["nightly", "--count", "0"], 2, "", "1..=1000");
+    check("next", &["nigthly"], 4, "", "nigthly");
+    check("next", &[], 2, "", "required");
+    check("next", &["--cron", "0 7 1 7 *", "--tz", "Europe/Berlin"], 0, "-07-01T07:00:00+02:00[Europe/Berlin]", "");
+    check("next", &["--cron", "0 0 31 2 *"], 0, "", "no further time");
+    check("next", &["--cron", "7"], 2, "", "five fields");
+    check("update", &["nightly"], 2, "", "says nothing");
+    check("update", &["nightly", "--cron", "0 8 1 1 *", "--zone", "Europe/Berlin", "--limit", "9"], 0, "changed", "");
+    check("update", &["nightly", "--clear", "limit"], 0, "changed", "");
+    check("update", &["nightly", "--clear", "queue"], 2, "", "deadline");
+    check("update", &["nigthly", "--limit", "9"], 4, "", "nigthly");
+    check("show", &["nightly"], 0, "0 8 1 1 * (Europe/Berlin)", "");
+    let three_years = &["nightly", "--from", "2023-06-01", "--until", "2026-06-01"][..];
+    check("backfill", three_years, 2, "", "add --yes");
+    check("backfill", &[three_years, &["--dry-run"]].concat(), 0, "2024-01-01T08:00:00+01:00[Europe/Berlin]", "");
+    check("backfill", &[three_years, &["--yes", "--max", "2"]].concat(), 2, "", "more than 2 runs");
+    check("backfill", &["nightly", "--from", "2026-06-01", "--until", "2023-06-01", "--yes"], 2, "", "no time in it");
+    check("backfill", &[three_years, &["--yes", "--input", "{"]].concat(), 2, "", "not JSON");
+    check("backfill", &[three_years, &["--yes"]].concat(), 0, "3 runs were started", "");
+    check("backfill", &[three_years, &["--yes"]].concat(), 0, "all 3 occurrences have their run", "");
+    let started = shell.says(&["runs", "list", "schedule:nightly", "-o", "ids"]);
+    assert_eq!(started.lines().count(), 3);
+    started.lines().for_each(|run| shell.check(&["runs", "result", run], 0, "42", ""));
+    check("delete", &["nightly"], 0, "changed", "");
 }
 
 fn check_shapes(shell: &Shell, Runs { good, bad, .. }: &Runs) {

@@ -8,11 +8,12 @@ use std::process::{Command, Stdio};
 
 use axum::Router;
 use serde_json::Value;
-use workflow_flows::{FlowRuntime, FlowStore, Flows, ToolCall, flow};
+use workflow_flows::check::{Options, check};
+use workflow_flows::{FlowClient, FlowRuntime, FlowStart, FlowStore, Flows, ToolCall, flow};
 use workflow_http::{Access, Actor, router, router_with_flows};
 use workflow_sdk::RunId;
-use workflow_sdk::operate::ListRuns;
-use workflow_tests::{Database, Live, LocalWorker};
+use workflow_sdk::operate::{ListApprovals, ListRuns};
+use workflow_tests::{Database, Live, LocalWorker, until};
 
 const ORDER: &str = "flow: 1\nname: order\ndescription: Ships.\ninput: { type: object, required: [id] }\n\
                      do:\n  - { id: say, set: { id: \"{{input.id}}\" } }\n";
@@ -273,5 +274,35 @@ async fn a_server_refuses_what_it_cannot_do() {
     drop(listener);
     away.check(&["flow", "deploy", "order.yaml"], 9, "cannot be reached");
     away.check(&["flow", "deploy", "bad.yaml"], 1, "F010");
+    live.sweep().await;
+}
+
+const ASKS: &str = "flow: 1\nname: asks\ndo: [ { id: way, decision: { prompt: Which?, options: { post: p, van: v } } } ]\n\
+                    output: { way: \"{{steps.way.choice}}\" }\n";
+
+/// A decision is listed beside approvals, and answered by the name of an option, on the database
+/// and by its server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_is_chosen_from_its_options() {
+    let live = Live::new(Database::Sqlite).await;
+    let working = LocalWorker::start(live.worker(runtime()).register(flow));
+    let url = serve(router_with_flows(live.client.clone(), by_token(), flows(&live).await)).await;
+    for shell in [Shell::of(&live), Shell::new(url, None, Some("operator-olga"))] {
+        let asks = check(ASKS, &Options::default()).flow.unwrap();
+        let run = live.client.start_definition(FlowStart::new(asks)).await.unwrap();
+        until("the decision", async || {
+            let list = ListApprovals::new().run(run.id());
+            (live.client.operate().approvals(list).await.ok()?.items.len() == 1).then_some(())
+        })
+        .await;
+        let id = run.id().to_string();
+        shell.check(&["approvals", "list"], 0, "way decision flow");
+        shell.check(&["approvals", "choose", &id, "way", "boat"], 2, "post, van");
+        shell.check(&["approvals", "choose", &id, "way", "{", "--as-json"], 2, "JSON");
+        shell.check(&["approvals", "choose", &id, "gate", "van"], 1, "does not wait for a choice");
+        shell.check(&["approvals", "choose", &id, "way", "van", "--note", "heavy"], 0, "inbox");
+        assert_eq!(run.result().await.unwrap(), serde_json::json!({ "way": "van" }));
+    }
+    working.stop().await;
     live.sweep().await;
 }

@@ -73,10 +73,23 @@ async fn a_document_runs_without_any_code(database: Database) {
     assert_eq!(fs::read_to_string(place.path().join("note.txt")).unwrap(), "abc");
     let inbox = command(&live, &place, &["inbox", "list", "--receiver", "ann", "--json"]).output().unwrap();
     assert!(String::from_utf8_lossy(&inbox.stdout).contains("done"), "{inbox:?}");
+    // This program has no tools to ask, so it says what the database knows of them.
+    let asked = || {
+        let output = command(&live, &place, &["flow", "check", "note.json", "--connect"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = asked();
+    assert!(said.contains("only the programs of the live workers ") && said.contains("fs.write"), "{said}");
 
     kill_process(Pid::from_raw(worker.0.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert_eq!(worker.0.wait().unwrap().code(), Some(0));
     assert!(reader.join().unwrap().iter().any(|line| line.contains("worker_stopped")));
+    let said = asked();
+    assert!(
+        said.contains("no live worker runs flows, so none has these tools: ") && said.contains("fs.write"),
+        "{said}"
+    );
     live.sweep().await;
 }
 
@@ -94,8 +107,13 @@ async fn a_document_runs_without_any_code_on_postgres() {
 fn the_options_of_tools_need_each_other() {
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("runs.db");
+    let as_root = ["run", "--flows", "--files", ".", "--program", "sh=/bin/sh", "--program-user", "0:0"];
     for (arguments, words) in [
         (&["run"][..], "run flows with --flows"),
+        // Whatever the account of this test is, these programs would be root.
+        (&as_root, "add --program-user UID:GID"),
+        (&["run", "--flows", "--files", ".", "--program-user", "2001:2001"], "--program <NAME=PATH>"),
+        (&["run", "--flows", "--files", ".", "--program", "sh=/bin/sh", "--program-user", "ann"], "write UID:GID"),
         (&["run", "--files", "."], "--flows"),
         (&["run", "--flows", "--program", "sh=/bin/sh"], "--files"),
         (&["run", "--flows", "--network", "10.0.0.0/99"], "is not a network"),

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -160,6 +162,91 @@ fn guide() -> Place {
 }
 
 const DEAR: &str = r#"{"id": "o-1", "cents": 150000}"#;
+
+/// The flows that the pages about flows and the README show whole, each with its name.
+fn shown_flows() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut pages = vec![root.join("README.md")];
+    for entry in fs::read_dir(root.join("docs/guide")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().to_string_lossy().starts_with("flow") {
+            pages.push(entry.path());
+        }
+    }
+    let mut flows = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(page).unwrap();
+        for document in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if document.starts_with("flow: 1") || document.starts_with("document:") {
+                let name = document.split("name: ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap();
+                flows.push((name.to_owned(), document.to_owned()));
+            }
+        }
+    }
+    flows
+}
+
+/// An input for each flow that the documents show.
+const INPUTS: [(&str, &str); 21] = [
+    ("hello", r#"{"name": "Ada"}"#),
+    ("two-sources", r#"{"a": "https://a.test", "b": "https://b.test", "priority": 9}"#),
+    ("greeting", "{}"),
+    ("charge-order", r#"{"order": {"id": "o-1", "total": 5}, "account": "acme"}"#),
+    ("values", r#"{"n": 3, "xs": [{"name": "first"}]}"#),
+    ("print-it", "{}"),
+    ("summary", r#"{"topic": "rust"}"#),
+    ("sized", r#"{"total": 20000, "severity": "critical"}"#),
+    (
+        "hashes",
+        r#"{"items": [{"name": "a", "active": true}, {"name": "b", "active": false}], "url": "https://a.test"}"#,
+    ),
+    ("countdown", "{}"),
+    ("enriched", r#"{"lead": "acme"}"#),
+    ("gates", r#"{"id": "o-1", "owner": "ann"}"#),
+    ("paid", r#"{"order": "o-1", "total": 5}"#),
+    ("learned", r#"{"id": "t-1", "text": "Open the tray."}"#),
+    (
+        "support-triage",
+        r#"{"id": "t-1", "subject": "Jam", "text": "No paper.", "customer": "acme", "receivers": ["a@acme.test"]}"#,
+    ),
+    ("watched", "{}"),
+    ("shaped", r#"{"items": [{"id": 1, "name": "a", "active": true}]}"#),
+    ("fallbacks", "{}"),
+    ("greet-pets", r#"{"pets": [{"name": "Rex", "owner": "ann"}]}"#),
+    ("ship-order", DEAR),
+    ("triage", r#"{"text": "No paper"}"#),
+];
+
+/// Answers where the flow computes with the result of a step, which examples do not fit.
+const ANSWERS: &str = "steps:
+  a: { result: { body: [1] } }
+  b: { result: { body: [2] } }
+  start: { result: true }
+  get-it: { result: { status: 200, body: text } }
+  status: { result: { body: { done: true } } }
+  payment: { result: { amount: 5 } }
+";
+
+/// Each flow of the guide is valid without a warning, and its dry run succeeds.
+#[test]
+fn every_flow_of_the_guide_runs_dry() {
+    let place = Place::new();
+    fs::write(place.0.path().join("answers.yaml"), ANSWERS).unwrap();
+    let flows = shown_flows();
+    let shown: BTreeSet<&str> = flows.iter().map(|(name, _)| name.as_str()).collect();
+    let known: BTreeSet<&str> = INPUTS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(shown, known, "each flow needs an input in INPUTS");
+    for (name, document) in &flows {
+        let file = format!("{name}.yaml");
+        fs::write(place.0.path().join(&file), document).unwrap();
+        let (code, text) = place.says(&["check", file.as_str(), "--strict"]);
+        assert!(code == 0 && text.lines().count() == 1, "{name}: {code}: {text}");
+        let input = INPUTS.iter().find(|(of, _)| of == name).unwrap().1;
+        let ran = place.run(&["run", file.as_str(), "--dry-run", "--stub", "answers.yaml", "--input", input]);
+        let text = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+        assert!(ran.status.success() && text.contains("\noutput: "), "{name}: {}: {text}", ran.status);
+    }
+}
 
 #[test]
 fn the_guide_shows_what_dry_runs_print() {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use workflow_tests::{Database, Live};
 
 /// The example `orders`, which cargo builds beside the tests.
 fn program() -> PathBuf {
@@ -19,10 +20,27 @@ fn program() -> PathBuf {
 fn command(directory: &tempfile::TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(arguments).current_dir(directory.path()).stdin(Stdio::null());
-    for name in ["WORKFLOW_DATABASE_URL", "WORKFLOW_SCHEMA", "WORKFLOW_HTTP_TOKEN", "RUST_LOG"] {
+    for name in ["WORKFLOW_DATABASE_URL", "ORDERS_DATABASE_URL", "WORKFLOW_SCHEMA", "WORKFLOW_HTTP_TOKEN", "RUST_LOG"] {
         command.env_remove(name);
     }
     command
+}
+
+#[test]
+fn a_variable_with_the_name_of_the_program_names_its_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let migrate = |variables: &[(&str, &str)]| {
+        let mut command = command(&directory, &["migrate"]);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let exists = |file: &str| directory.path().join(file).exists();
+    migrate(&[("ORDERS_DATABASE_URL", "own.db")]);
+    assert!(exists("own.db") && !exists("orders.db"));
+    migrate(&[("ORDERS_DATABASE_URL", "other.db"), ("WORKFLOW_DATABASE_URL", "general.db")]);
+    assert!(exists("general.db") && !exists("other.db"));
+    migrate(&[("ORDERS_DATABASE_URL", "")]);
+    assert!(exists("orders.db"), "the database of the code");
 }
 
 fn run(directory: &tempfile::TempDir, arguments: &[&str]) -> Output {
@@ -89,6 +107,49 @@ fn one_program_works_and_operates() {
         assert!(String::from_utf8_lossy(&refused.stderr).contains(says), "{refused:?}");
     }
     assert!(says(&directory, &["--help"]).contains("Usage: orders"));
+}
+
+/// A worker that works once drives what is due in its queues, and leaves everything else. `to`
+/// names the database.
+fn works_once(directory: &tempfile::TempDir, to: &[&str]) {
+    let says = |arguments: &[&str]| says(directory, &[arguments, to].concat());
+    let start = |more: &[&str]| says(&[&["runs", "start", "checkout", "-o", "ids", "--input"][..], more].concat());
+    let ended = || says(&["runs", "list", "is:ended", "-o", "ids"]);
+    let once = ["run", "--once", "--log", "off"];
+    says(&once);
+    assert_eq!(ended(), "", "nothing was due");
+    let (due, later) = (start(&["7"]), start(&["8", "--in", "1h"]));
+    let mail = start(&["9", "--queue", "mail"]);
+    says(&once);
+    assert_eq!(ended(), due, "neither the delayed run nor that of another queue");
+    assert_eq!(says(&["runs", "result", &due, "--wait", "0s"]), "\"parcel 7 is on its way\"");
+    let other = start(&["10"]);
+    let of_queues = says(&["run", "--once", "--queues", "mail,reports", "--log", "off"]);
+    assert_eq!(of_queues, "", "the standard output holds data alone");
+    assert_eq!(says(&["runs", "result", &mail, "--wait", "0s"]), "\"parcel 9 is on its way\"");
+    let open = says(&["runs", "list", "is:open", "-o", "ids"]);
+    assert!(open.contains(&other) && open.contains(&later) && open.lines().count() == 2, "{open}");
+    for _ in 0..20 {
+        start(&["11"]);
+    }
+    says(&["run", "--once", "--concurrency", "2", "--log", "off"]);
+    assert_eq!(says(&["runs", "list", "is:open", "-o", "ids"]), later, "more than one claim");
+    let refused = run(directory, &[&["run", "--once", "--queues", "mail,"][..], to].concat());
+    assert_eq!(refused.status.code(), Some(1), "a queue has a name: {refused:?}");
+}
+
+#[test]
+fn a_worker_that_works_once_ends_when_nothing_is_due_on_sqlite() {
+    works_once(&tempfile::tempdir().unwrap(), &[]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_works_once_ends_when_nothing_is_due_on_postgres() {
+    let live = Live::new(Database::Postgres).await;
+    let (url, schema) = (live.url(), live.schema().unwrap().to_owned());
+    let works = move || works_once(&tempfile::tempdir().unwrap(), &["--to", &url, "--schema", &schema]);
+    tokio::task::spawn_blocking(works).await.unwrap();
+    live.sweep().await;
 }
 
 /// Returns the address that the program listens on, from its log.

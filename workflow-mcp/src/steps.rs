@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use workflow_flows::{Answer, Report, answer_step, report_step};
-use workflow_sdk::operate::{Action, ListApprovals, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId};
-use workflow_sdk::{Awaited, Explanation, StepKind};
+use workflow_flows::{Answer, Report, answer_step, report_step, without_options};
+use workflow_sdk::operate::{
+    Action, ListApprovals, OperateError, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId,
+};
+use workflow_sdk::{ApprovalKind, Awaited, Explanation, StepKind};
 
 use crate::answers::{LeftOut, Outcome, time};
 use crate::caller::{Caller, run_id};
@@ -62,7 +64,8 @@ async fn approvals(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>,
     }
     let run = detail.summary.id;
     let page = caller.operate.approvals(ListApprovals::new().run(run)).await?;
-    for approval in page.items {
+    // Decisions are among the waits of the run.
+    for approval in page.items.into_iter().filter(|asked| asked.kind == ApprovalKind::Approval) {
         waits.push(Awaiting {
             kind: "approval",
             tool: "step_ready",
@@ -152,7 +155,8 @@ pub(crate) async fn decide_step(caller: Caller, decide: DecideStep) -> Result<Ou
     let DecideStep { run, step, approved, choice, note, reason } = decide;
     let mut answer = Answer::default();
     (answer.approved, answer.choice, answer.note) = (approved, choice, note);
-    let action = answer_step(&*caller.operate, run_id(&run)?, &step, answer, &caller.actor.name).await?;
+    let action = answer_step(&*caller.operate, run_id(&run)?, &step, answer, &caller.actor.name).await;
+    let action = action.map_err(|error| seen_by(&caller, error))?;
     caller.order(action, reason).await
 }
 
@@ -194,8 +198,13 @@ pub(crate) async fn end_step(caller: Caller, end: EndStep) -> Result<Outcome, Fa
     match action {
         Ok(action) => caller.order(action, reason).await,
         Err(error) if error.code == OperateErrorCode::Conflict => Err(not_awaited(&caller, &detail, &step).await?),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(seen_by(&caller, error).into()),
     }
+}
+
+/// Leaves the options of a decision out of a refusal, if the caller sees no payloads.
+fn seen_by(caller: &Caller, error: OperateError) -> OperateError {
+    if caller.actor.payloads { error } else { without_options(error) }
 }
 
 /// Returns the signal for which a workflow in Rust waits. The time of the wait is part of its key,

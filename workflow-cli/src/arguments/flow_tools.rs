@@ -21,4 +21,17 @@ pub(crate) struct FlowTools {
     /// of --files
     #[arg(long, value_name = "NAME=PATH", requires = "files")]
     pub(crate) program: Vec<String>,
+    /// Run the programs of --program as this account, by its numbers, as 2001:2001. A worker that
+    /// is root needs it, and no other worker can use it
+    #[arg(long, value_name = "UID:GID", requires = "program", value_parser = parse_account)]
+    pub(crate) program_user: Option<(u32, u32)>,
+}
+
+/// Reads the numbers of a user and a group.
+fn parse_account(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text.split_once(':').map(|(user, group)| (user.parse(), group.parse()));
+    match numbers {
+        Some((Ok(user), Ok(group))) => Ok((user, group)),
+        _ => Err("write UID:GID with numbers, as 2001:2001; `id NAME` prints those of an account".to_owned()),
+    }
 }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use workflow_sdk::Priority;
+use workflow_sdk::{Priority, Timestamp};
 
-use crate::clock::parse_duration;
+use crate::clock::{parse_duration, parse_instant};
 
 use super::Author;
 
@@ -140,6 +140,15 @@ pub(crate) struct StartRun {
     /// Fail the run if it has not ended after this time, as 1h
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
+    /// Start at this time, as 2026-12-01T08:00Z or 2026-12-01T08:00+01:00
+    #[arg(long, value_parser = parse_instant, value_name = "INSTANT", conflicts_with = "delay")]
+    pub(crate) at: Option<Timestamp>,
+    /// A single key: while a run of the workflow with it has not ended, no other one is started
+    #[arg(long, value_name = "KEY", conflicts_with = "key")]
+    pub(crate) single: Option<String>,
+    /// Show the run again whenever it has changed, until it has ended
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) follow: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

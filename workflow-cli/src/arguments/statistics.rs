@@ -74,7 +74,7 @@ impl From<By> for StatsBy {
 }
 
 /// Reads a time; an age may stand without its sign.
-fn parse_moment(text: &str) -> Result<Moment, String> {
+pub(super) fn parse_moment(text: &str) -> Result<Moment, String> {
     let moment = format!("-{text}").parse().or_else(|_| text.parse());
     moment.map_err(|error: workflow_sdk::operate::OperateError| format!("{}; {}", error.message, error.help))
 }

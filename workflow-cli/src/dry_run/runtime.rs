@@ -171,7 +171,9 @@ pub(crate) fn stub_runtime(flow: &Flow, desk: &Arc<Desk>) -> FlowRuntime {
     }
     for name in recipes {
         let prompt = format!("the recipe {name} with {{{{args}}}}");
-        builder = builder.recipe(name, Recipe { prompt: Some(prompt), ..Recipe::default() });
+        // The recipe's schema is known to the worker alone, so its answer may be any value here.
+        let output = Some(Value::Bool(true));
+        builder = builder.recipe(name, Recipe { prompt: Some(prompt), output, ..Recipe::default() });
     }
     builder.channel(CHANNEL).secrets(StubSecrets).build()
 }
@@ -206,7 +208,8 @@ struct StubModel(Arc<Desk>);
 impl Model for StubModel {
     async fn complete(&self, call: ModelCall) -> Result<ModelAnswer, ToolError> {
         let text = || self.0.placeholder(step_id(&call.idempotency_key));
-        let example = (!self.0.is_strict).then(|| call.output.as_ref().map_or_else(text, of_schema));
+        let schema = call.output.as_ref().filter(|schema| !schema.is_boolean());
+        let example = (!self.0.is_strict).then(|| schema.map_or_else(text, of_schema));
         let answer = self.0.answer(&call.idempotency_key, "model", json!({ "prompt": call.prompt }), example).await;
         answer.map(ModelAnswer::new)
     }

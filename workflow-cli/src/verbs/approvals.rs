@@ -1,17 +1,21 @@
 use comfy_table::Cell;
+use serde_json::Value;
+use workflow_flows::{Answer, answer_step};
+use workflow_sdk::ApprovalKind;
 use workflow_sdk::operate::{Action, ListApprovals, Operate};
 
-use crate::arguments::{ApprovalsVerb, Decide};
+use crate::arguments::{ApprovalsVerb, Choose, Decide};
 use crate::output::{Output, Rows, maybe};
 use crate::{Exit, Failure, selection};
 
-use super::order::perform;
+use super::order::{actor, perform};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: ApprovalsVerb) -> Result<Exit, Failure> {
     match verb {
         ApprovalsVerb::List { limit } => list(operate, output, limit).await,
         ApprovalsVerb::Approve(decide) => decide_as(operate, output, decide, true).await,
         ApprovalsVerb::Reject(decide) => decide_as(operate, output, decide, false).await,
+        ApprovalsVerb::Choose(choose) => answer(operate, output, choose).await,
     }
 }
 
@@ -22,6 +26,24 @@ async fn decide_as(operate: &dyn Operate, output: &Output, decide: Decide, appro
     perform(operate, output, action, &author).await
 }
 
+async fn answer(operate: &dyn Operate, output: &Output, choose: Choose) -> Result<Exit, Failure> {
+    let Choose { run, decision, choice, as_json, note, author } = choose;
+    let choice = if as_json {
+        let refused = |error: serde_json::Error| {
+            Failure::new(Exit::Usage, format!("the choice is not JSON: {error}")).help("a text stands in quotes")
+        };
+        serde_json::from_str(&choice).map_err(refused)?
+    } else {
+        Value::String(choice)
+    };
+    let run = selection::find(operate, &run).await?;
+    let mut answer = Answer::default();
+    (answer.choice, answer.note) = (Some(choice), note);
+    let by = actor(&author).unwrap_or_default();
+    let action = answer_step(operate, run, &decision, answer, &by).await?;
+    perform(operate, output, action, &author).await
+}
+
 async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit, Failure> {
     let page = operate.approvals(ListApprovals::new().limit(limit)).await?;
     output.list(
@@ -29,11 +51,12 @@ async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit
         &page.items,
         |approval| approval.run_id.to_string(),
         |clock| {
-            let mut rows = Rows::new(&["RUN", "APPROVAL", "WORKFLOW", "ASKS", "SINCE", "UNTIL"]);
+            let mut rows = Rows::new(&["RUN", "APPROVAL", "KIND", "WORKFLOW", "ASKS", "SINCE", "UNTIL"]);
             for approval in &page.items {
                 rows.push(vec![
                     Cell::new(approval.run_id),
                     Cell::new(&approval.key),
+                    Cell::new(kind(approval.kind)),
                     Cell::new(&approval.lane.workflow),
                     maybe(approval.to.as_deref()),
                     Cell::new(clock.relative(approval.since)),
@@ -45,10 +68,14 @@ async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit
     )?;
     if output.is_for_people() {
         if page.items.is_empty() {
-            output.note("no run waits for an approval");
+            output.note("no run waits for an approval or a decision");
         } else if !page.complete {
             output.note("there are more: raise --limit");
         }
     }
     Ok(Exit::Ok)
+}
+
+fn kind(kind: ApprovalKind) -> &'static str {
+    if kind == ApprovalKind::Decision { "decision" } else { "approval" }
 }

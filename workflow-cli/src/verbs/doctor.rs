@@ -5,7 +5,7 @@ use std::time::Duration;
 use comfy_table::{Cell, Color};
 use serde::Serialize;
 use workflow_sdk::operate::{
-    Counts, LimitView, ListSchedules, Operate, QueueView, SchedulePage, WorkerView, WorkflowView,
+    Counts, LimitView, ListSchedules, Operate, QueueView, SchedulePage, SystemView, WorkerView, WorkflowView,
 };
 use workflow_sdk::{PauseCause, Timestamp};
 
@@ -15,8 +15,16 @@ use crate::{Exit, Failure};
 
 use super::counts::shown;
 
+mod database;
+
 /// How long a run may be due before that is a fault, although a worker serves its queue.
 const LATE: Duration = Duration::from_secs(300);
+
+/// The largest limit that costs little: each claim below a limit counts the places that are taken.
+const LARGE_LIMIT: u32 = 5_000;
+
+/// The size in bytes of a database that is large if it is never cleaned up.
+const LARGE_DATABASE: u64 = 10 << 30;
 
 /// The schedules that are looked at.
 const SCHEDULES: u32 = 500;
@@ -54,6 +62,7 @@ impl Finding {
 
 /// The answers of the database.
 struct Facts {
+    system: SystemView,
     counts: Counts,
     workers: Vec<WorkerView>,
     workflows: Vec<WorkflowView>,
@@ -64,6 +73,7 @@ struct Facts {
 
 pub(super) async fn examine(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
     let facts = Facts {
+        system: operate.system().await?,
         counts: operate.counts().await?,
         workers: operate.workers().await?,
         workflows: operate.workflows().await?,
@@ -92,6 +102,7 @@ fn table(findings: &[Finding]) -> Rows {
 
 fn diagnose(facts: &Facts, now: Timestamp) -> Vec<Finding> {
     let mut findings = Vec::new();
+    database::examine(&facts.system, now, &mut findings);
     workers(facts, &mut findings);
     unserved(facts, &mut findings);
     stuck(facts, &mut findings);
@@ -101,7 +112,7 @@ fn diagnose(facts: &Facts, now: Timestamp) -> Vec<Finding> {
     findings
 }
 
-fn workers(Facts { workers, counts, .. }: &Facts, findings: &mut Vec<Finding>) {
+fn workers(Facts { workers, counts, system, .. }: &Facts, findings: &mut Vec<Finding>) {
     let live = workers.iter().filter(|worker| worker.live).count();
     let due = counts.due.runs;
     findings.push(match (live, due) {
@@ -122,8 +133,10 @@ fn workers(Facts { workers, counts, .. }: &Facts, findings: &mut Vec<Finding>) {
         .filter(|worker| worker.live && worker.retention.as_ref().is_some_and(|all| all.is_empty()))
         .count();
     if live > 0 && kept == live {
+        let large = system.database.bytes.filter(|bytes| *bytes > LARGE_DATABASE);
+        let now = large.map(|bytes| format!("; they have {} now", database::size(bytes))).unwrap_or_default();
         findings.push(Finding::warn(
-            "no worker deletes ended runs, so the tables grow for ever",
+            format!("no worker deletes ended runs, so the tables grow for ever{now}"),
             "declare a retention: Worker::retain",
         ));
     }
@@ -165,6 +178,12 @@ fn stuck(Facts { counts, .. }: &Facts, findings: &mut Vec<Finding>) {
 fn queues(Facts { queues, .. }: &Facts, now: Timestamp, findings: &mut Vec<Finding>) {
     for queue in queues {
         let name = &queue.name;
+        if let Some(limit) = queue.limits.concurrency.filter(|limit| *limit > LARGE_LIMIT) {
+            findings.push(Finding::warn(
+                format!("the limit of queue {name} is {limit}: each claim counts the running runs below it"),
+                format!("workflow queues limit {name} --concurrency {LARGE_LIMIT}, or take the limit away"),
+            ));
+        }
         if let Some(pause) = &queue.pause {
             if queue.waiting.runs > 0 {
                 let fact = format!("queue {name} is paused ({}), and {} runs wait", pause.reason, shown(queue.waiting));
@@ -196,6 +215,11 @@ fn limits(Facts { limits, .. }: &Facts, findings: &mut Vec<Finding>) {
         } else if limit.rule.is_some_and(|rule| rule.concurrency == Some(0)) && limit.waiting.runs > 0 {
             let fact = format!("limit {name} is 0, and {} steps wait", shown(limit.waiting));
             findings.push(Finding::warn(fact, format!("workflow limits set {name} --concurrency NUMBER")));
+        } else if let Some(number) = limit.rule.and_then(|rule| rule.concurrency).filter(|most| *most > LARGE_LIMIT) {
+            findings.push(Finding::warn(
+                format!("limit {name} is {number}: each step that asks for a seat counts the taken ones"),
+                format!("workflow limits set {name} --concurrency {LARGE_LIMIT}, or take the limit away"),
+            ));
         }
     }
 }
@@ -228,7 +252,10 @@ mod tests {
         let nothing = r#"{"runs":0,"at_least":false}"#;
         let states = ["pending", "due", "delayed", "running", "parked", "paused", "stuck", "failed", "canceled"];
         let counts = states.map(|state| format!("\"{state}\":{nothing}")).join(",");
+        let system =
+            r#"{"release":"0.1.0","database":{"kind":"SQLite","version":"3","schema_level":1,"known_level":1}}"#;
         Facts {
+            system: serde_json::from_str(system).unwrap_or_else(|error| panic!("{error}")),
             counts: serde_json::from_str(&format!("{{{counts}}}")).unwrap_or_else(|error| panic!("{error}")),
             workers: Vec::new(),
             workflows: Vec::new(),
@@ -263,6 +290,40 @@ mod tests {
         (facts.counts.due.runs, facts.counts.stuck.runs) = (3, 2);
         let bad = found(&facts, Level::Bad);
         assert!(bad[0].contains("3 runs are due") && bad[1].contains("2 runs are stuck"), "{bad:?}");
+    }
+
+    #[test]
+    fn tables_that_grow_for_ever_are_large_at_some_time() {
+        let mut facts = facts();
+        let worker = r#"{"id":"019a0000-0000-7000-8000-000000000000","started_at":1,"live":true,"lanes":[],
+            "retention":{},"runs":{"runs":0,"at_least":false}}"#;
+        facts.workers = vec![serde_json::from_str(worker).unwrap_or_else(|error| panic!("{error}"))];
+        facts.system.database.bytes = Some(LARGE_DATABASE);
+        assert_eq!(found(&facts, Level::Warn), ["no worker deletes ended runs, so the tables grow for ever"]);
+        facts.system.database.bytes = Some(3 * LARGE_DATABASE);
+        assert!(found(&facts, Level::Warn)[0].ends_with("for ever; they have 30.0 GiB now"));
+    }
+
+    #[test]
+    fn a_limit_that_costs_much_is_found() {
+        let mut facts = facts();
+        let limit = |concurrency: u32| {
+            let text = format!(
+                r#"{{"name":"llm","rule":{{"concurrency":{concurrency}}},"held":{{"runs":0,"at_least":false}},
+                    "waiting":{{"runs":0,"at_least":false}}}}"#
+            );
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        };
+        facts.limits = vec![limit(LARGE_LIMIT), limit(6_000)];
+        facts.queues = vec![queue(""), queue("")];
+        facts.queues[0].limits.concurrency = Some(LARGE_LIMIT);
+        facts.queues[1].limits.concurrency = Some(6_000);
+        let warn = found(&facts, Level::Warn);
+        assert_eq!(warn.len(), 3, "{warn:?}");
+        assert!(
+            warn[1].contains("the limit of queue mail is 6000") && warn[2].contains("limit llm is 6000"),
+            "{warn:?}"
+        );
     }
 
     #[test]

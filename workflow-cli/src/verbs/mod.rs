@@ -10,6 +10,7 @@ mod events;
 mod failures;
 mod limits;
 mod mcp;
+mod migrate;
 pub(crate) mod order;
 pub(crate) mod payload;
 mod queues;
@@ -19,6 +20,7 @@ mod run_list;
 mod run_result;
 pub(crate) mod run_start;
 mod run_view;
+mod schedule_orders;
 mod schedules;
 mod statistics;
 mod timeline;
@@ -30,12 +32,20 @@ mod workflows;
 use std::sync::Arc;
 
 use clap::Command;
+use serde::Serialize;
 use workflow_sdk::operate::Operate;
 
-use crate::arguments::{RunsVerb, Verb};
+use crate::arguments::{NextTimes, RunsVerb, SchedulesVerb, Verb};
 use crate::output::Output;
-use crate::target::Target;
+use crate::target::{Target, open_flows};
 use crate::{Exit, Failure};
+
+/// The program and its version.
+#[derive(Debug, Serialize)]
+struct Version<'a> {
+    program: &'a str,
+    version: &'a str,
+}
 
 /// Runs a command.
 pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
@@ -46,22 +56,34 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         output.line(String::from_utf8_lossy(&script).trim_end())?;
         return Ok(Exit::Ok);
     }
-    if matches!(verb, Verb::Migrate) {
-        target.migrate().await?;
-        output.note("the tables are up to date");
+    if matches!(verb, Verb::Version) {
+        let version = Version { program: command.get_name(), version: command.get_version().unwrap_or_default() };
+        output.one(&version, || version.version.to_owned(), |_| format!("{} {}", version.program, version.version))?;
         return Ok(Exit::Ok);
+    }
+    if let Verb::Migrate(arguments) = verb {
+        return migrate::run(target, arguments, output).await;
     }
     if let Verb::Move(arguments) = verb {
         return transfer::run(target, arguments, output).await;
     }
     if let Verb::Dashboard(dashboard) = verb {
         return match target.server()? {
-            Some(remote) => dashboard::serve(Arc::new(remote), output, dashboard).await,
-            None => dashboard::serve(Arc::new(target.connect().await?), output, dashboard).await,
+            Some(remote) => dashboard::serve(Arc::new(remote), None, output, dashboard).await,
+            None => {
+                let url = target.url()?;
+                let client = target.connect().await?;
+                // An account that may not create their table sees all other pages.
+                let flows = open_flows(&url, &client).await.ok();
+                dashboard::serve(Arc::new(client), flows, output, dashboard).await
+            }
         };
     }
     if let Verb::Mcp(mcp) = verb {
         return mcp::serve(target, output, mcp).await;
+    }
+    if let Verb::Schedules(SchedulesVerb::Next(NextTimes { cron: Some(expression), zone, count, .. })) = &verb {
+        return schedule_orders::next_of_expression(output, expression, zone, *count);
     }
     let (operate, client) = target.operate().await?;
     let exit = operate_with(&*operate, verb, output).await;
@@ -100,9 +122,8 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Stats(stats) => statistics::show(operate, output, stats).await,
         Verb::Failures(failures) => failures::list(operate, output, failures).await,
         Verb::Doctor => doctor::examine(operate, output).await,
-        Verb::Migrate | Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => {
-            Ok(Exit::Ok)
-        }
+        Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
+        Verb::Migrate(_) | Verb::Version => Ok(Exit::Ok),
         Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),
         Verb::Preflight { .. } | Verb::Replay { .. } | Verb::Prune(_) => Ok(Exit::Ok),
         Verb::Inbox(_) | Verb::Kb(_) | Verb::Move(_) => Ok(Exit::Ok),

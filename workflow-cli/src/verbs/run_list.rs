@@ -113,8 +113,11 @@ pub(super) fn now(clock: &Clock, run: &RunSummary) -> String {
         RunNow::WaitsUntil { until } if run.error.is_some() => {
             format!("tried again {}: {}", clock.relative(*until), error())
         }
-        RunNow::WaitsUntil { until } => format!("waits until {}", clock.at(*until)),
-        RunNow::Waits => "waits for a signal, an event or a child".to_owned(),
+        RunNow::WaitsUntil { until } => match run.awaited() {
+            Some(awaited) => format!("waits for {awaited}, until {}", clock.at(*until)),
+            None => format!("waits until {}", clock.at(*until)),
+        },
+        RunNow::Waits => format!("waits for {}", run.awaited().as_deref().unwrap_or("a signal, an event or a child")),
         RunNow::Running { lease_until, .. } if *lease_until < clock.now() => {
             "its worker has died or is stuck".to_owned()
         }

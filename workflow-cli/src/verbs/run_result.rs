@@ -2,28 +2,34 @@
 
 use std::time::Duration;
 
-use workflow_sdk::operate::{Operate, PayloadOf};
+use workflow_sdk::operate::{Operate, PayloadOf, RunDetail};
 use workflow_sdk::{RunId, RunStatus};
 
 use crate::output::Output;
 use crate::{Exit, Failure};
 
+/// Refuses a run that failed or was canceled, or that has not ended.
+pub(super) fn refuse_unless_succeeded(detail: &RunDetail) -> Result<(), Failure> {
+    let (run, why) = (detail.summary.id, detail.why.clone());
+    match detail.summary.status {
+        RunStatus::Succeeded => Ok(()),
+        RunStatus::Pending | RunStatus::Running | RunStatus::Parked => {
+            let message = format!("run {run} has not ended: {why}");
+            Err(Failure::new(Exit::TimedOut, message).help("wait longer with --wait"))
+        }
+        RunStatus::Canceled => Err(Failure::new(Exit::RunCanceled, why)),
+        _ => {
+            let help = format!("workflow runs show {run} shows what happened");
+            Err(Failure::new(Exit::RunFailed, why).help(help))
+        }
+    }
+}
+
 /// Waits for the end of a run and prints its output. A run that failed or was canceled is a
 /// failure with an exit code of its own.
 pub(super) async fn print(operate: &dyn Operate, output: &Output, run: RunId, wait: Duration) -> Result<Exit, Failure> {
     let detail = operate.ended(run, wait).await?;
-    match detail.summary.status {
-        RunStatus::Succeeded => {}
-        RunStatus::Pending | RunStatus::Running | RunStatus::Parked => {
-            let message = format!("run {run} has not ended: {}", detail.why);
-            return Err(Failure::new(Exit::TimedOut, message).help("wait longer with --wait"));
-        }
-        RunStatus::Canceled => return Err(Failure::new(Exit::RunCanceled, detail.why)),
-        _ => {
-            let help = format!("workflow runs show {run} shows what happened");
-            return Err(Failure::new(Exit::RunFailed, detail.why).help(help));
-        }
-    }
+    refuse_unless_succeeded(&detail)?;
     let whole = match &detail.output {
         Some(payload) if payload.json.is_none() && payload.unreadable.is_none() => {
             Some(operate.payload(run, PayloadOf::Output).await?)

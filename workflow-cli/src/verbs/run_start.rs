@@ -11,14 +11,14 @@ use crate::output::Output;
 use crate::{Exit, Failure, selection};
 
 use super::order::order;
-use super::{payload, run_result};
+use super::{payload, run_result, run_view};
 
 pub(crate) async fn start(
     operate: &dyn Operate,
     output: &Output,
     arguments: arguments::StartRun,
 ) -> Result<Exit, Failure> {
-    let arguments::StartRun { workflow, options, gate, version, priority, deadline } = arguments;
+    let arguments::StartRun { workflow, options, gate, version, priority, deadline, at, single, follow } = arguments;
     let StartOptions { input, key, queue, delay, tags, wait, author } = options;
     let mut start = StartRun::new(workflow, payload::read(&input)?);
     (start.key, start.queue, start.gate, start.version) = (key, queue, gate, version);
@@ -26,7 +26,33 @@ pub(crate) async fn start(
     start.delay_ms = delay.map(millis);
     start.deadline_ms = deadline.map(millis);
     start.tags = read_tags(&tags)?;
-    begin(operate, output, Action::StartRun(Box::new(start)), &author, wait).await
+    (start.at, start.single) = (at, single);
+    let action = Action::StartRun(Box::new(start));
+    if follow {
+        return begin_and_follow(operate, output, action, &author).await;
+    }
+    begin(operate, output, action, &author, wait).await
+}
+
+/// Shows the new run, and again after each change, until it has ended. A run that failed or was
+/// canceled is a failure with an exit code of its own.
+async fn begin_and_follow(
+    operate: &dyn Operate,
+    output: &Output,
+    action: Action,
+    author: &Author,
+) -> Result<Exit, Failure> {
+    let done = operate.perform(order(action, author)).await?;
+    let Some(run) = started(&done) else {
+        return Err(Failure::new(Exit::Error, done.message));
+    };
+    if output.is_for_people() {
+        output.note(&done.message);
+    }
+    run_view::show(operate, output, &run.to_string(), true).await?;
+    let detail = operate.run(run).await?;
+    run_result::refuse_unless_succeeded(&detail)?;
+    Ok(Exit::Ok)
 }
 
 pub(super) async fn fork(

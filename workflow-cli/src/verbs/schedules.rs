@@ -10,12 +10,16 @@ use crate::output::{Output, Rows, maybe, number};
 use crate::{Exit, Failure};
 
 use super::order::perform;
-use super::payload;
+use super::{payload, schedule_orders};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: SchedulesVerb) -> Result<Exit, Failure> {
     let (action, author) = match verb {
         SchedulesVerb::List { limit } => return list(operate, output, limit).await,
         SchedulesVerb::Show { schedule } => return show(operate, output, &schedule).await,
+        SchedulesVerb::Next(next) => return schedule_orders::next(operate, output, next).await,
+        SchedulesVerb::Create(create) => return schedule_orders::create(operate, output, *create).await,
+        SchedulesVerb::Update(update) => return schedule_orders::update(operate, output, *update).await,
+        SchedulesVerb::Backfill(backfill) => return schedule_orders::backfill(operate, output, backfill).await,
         SchedulesVerb::Pause(one) => (Action::PauseSchedule { schedule: one.schedule }, one.author),
         SchedulesVerb::Resume(one) => (Action::ResumeSchedule { schedule: one.schedule }, one.author),
         SchedulesVerb::Revert(one) => (Action::RevertSchedule { schedule: one.schedule }, one.author),

@@ -113,6 +113,9 @@ pub fn assert_snapshot(name: &str, text: &str) {
     settings.add_filter(r"[_.:=+*#-]{20,}", "[chart]");
     settings.add_filter(r" +", " ");
     settings.add_filter(r" \n", "\n");
+    // The database of the moment, and a server that may run without fsync because tests need none.
+    settings.add_filter(r"(SQLite|PostgreSQL) \d[^\n]*, schema level \d+, [\d.]+ \w+", "[database]");
+    settings.add_filter(r"(?m)^warn the server runs without [^\n]*\n", "");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_snapshot_path("../snapshots");
     settings.bind(|| insta::assert_snapshot!(name, text));

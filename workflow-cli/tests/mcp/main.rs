@@ -6,6 +6,7 @@ mod access;
 mod client;
 mod mending;
 mod refusals;
+mod two_table;
 
 use std::collections::BTreeSet;
 
@@ -189,7 +190,7 @@ async fn a_rejection_outlives_a_retry_and_a_fork_asks_again() {
 
 /// Waits until a run has ended, and returns its status. A call that waits answers at once as long
 /// as the run has not noticed a decision.
-async fn ended(agent: &Agent, run: &str) -> Value {
+pub(crate) async fn ended(agent: &Agent, run: &str) -> Value {
     loop {
         let status = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
         if status["ended"] == json!(true) {
