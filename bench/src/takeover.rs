@@ -57,7 +57,9 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         .setting("limit", args.limit)
         .setting("lease_seconds", WorkerOptions::DEFAULT_LEASE.as_secs())
         .setting("rounds", args.rounds);
-    report.figure("SIGKILL to the first claim, p50", Samples::new(times.first_claim)?.p50_ms(), "ms");
+    let first_claim = Samples::new(times.first_claim)?;
+    report.judged("SIGKILL to the first claim, p50", first_claim.p50_ms(), "ms", Target::AtMost(150.0));
+    report.figure("SIGKILL to the first claim, worst", first_claim.quantile(1.0).as_secs_f64() * 1e3, "ms");
     report.figure("SIGKILL to the last claim, p50", Samples::new(times.last_claim)?.p50_ms(), "ms");
     let last_end = Samples::new(times.last_end)?;
     report.judged("SIGKILL to the last end, p50", last_end.p50_ms(), "ms", Target::AtMost(1500.0));

@@ -18,7 +18,7 @@ const LISTEN: &str = "listen for hints";
 
 /// A silent connection is checked after this time, because nothing else would notice that it is
 /// dead.
-const SILENCE: Duration = Duration::from_secs(60);
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Notifies the listeners of this channel, except those of this origin, in a transaction of its own
@@ -69,11 +69,7 @@ impl PostgresListener {
 
     async fn connect(&self) -> Result<PgListener, Failure> {
         let connect = async {
-            // A pool of its own, because the driver's listener knows no other way to connect with
-            // given options.
-            let options = self.pool.connect_options().as_ref().clone();
-            let pool = pool_of(1, &self.sql).connect_lazy_with(options);
-            let mut listener = PgListener::connect_with(&pool).await?;
+            let mut listener = connect_listener(&self.pool, &self.sql).await?;
             listener.listen(&self.channel).await?;
             Ok(listener)
         };
@@ -109,13 +105,27 @@ async fn wait(listener: &mut PgListener, origin: &str) -> bool {
             Ok(Ok(Some(own))) if own.payload() == origin => {}
             Ok(answer) => return matches!(answer, Ok(Some(_))),
             Err(_) => {
-                let alive = tokio::time::timeout(ANSWER, listener.execute("SELECT 1")).await;
-                if !matches!(alive, Ok(Ok(_))) {
+                if !answers(listener).await {
                     return false;
                 }
             }
         }
     }
+}
+
+/// Returns a listener on a connection of its own, which has the connect options of this pool.
+pub(super) async fn connect_listener(pool: &PgPool, sql: &Sql) -> Result<PgListener, Failure> {
+    // A pool of its own, because the driver's listener knows no other way to connect with given
+    // options.
+    let options = pool.connect_options().as_ref().clone();
+    let own = pool_of(1, sql).connect_lazy_with(options);
+    Ok(PgListener::connect_with(&own).await?)
+}
+
+/// Returns `true` if the server answers on the connection of this listener.
+pub(super) async fn answers(listener: &mut PgListener) -> bool {
+    let answer = tokio::time::timeout(ANSWER, listener.execute("SELECT 1")).await;
+    matches!(answer, Ok(Ok(_)))
 }
 
 impl fmt::Debug for PostgresListener {

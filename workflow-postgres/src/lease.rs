@@ -1,13 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{Claim, Clock, Lane, Retention, Timestamp, WorkerId};
-use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
+use workflow_engine::store::{DatabaseError, LeaseSession, Renewed, WorkerLock, is_watcher, unlocked};
 
 use super::PostgresStore;
 use super::call::Limit;
@@ -16,7 +16,15 @@ use super::open::connect;
 use super::ownership::RecordedAgain;
 use super::sql::Sql;
 use super::start::micros;
+use super::witness::Witness;
 use super::{lanes, row};
+
+/// After this session was opened again, it takes no worker for dead for this time: what cut its
+/// connection may have cut those of all workers, as a restart of the server does.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// The kind of the lock in `end_worker_session.sql`.
+const KIND: i16 = 1;
 
 /// The connection of one worker, which holds its liveness lock.
 pub(super) struct PostgresLease {
@@ -35,6 +43,12 @@ pub(super) struct PostgresLease {
     /// `None` during a call, and after a call that failed or was dropped: the next call opens
     /// another session.
     session: Option<Session>,
+    /// Holds the second lock. `None` before the worker is recorded.
+    witness: Option<Witness>,
+    /// `true` if the last look has made this worker a watcher.
+    is_watcher: bool,
+    /// The end of [`SETTLING`].
+    settled_at: Option<Instant>,
 }
 
 /// A connection on which the worker is recorded.
@@ -66,6 +80,9 @@ impl PostgresLease {
             recorded: false,
             recorded_again: store.session.recorded_again(),
             session: None,
+            witness: None,
+            is_watcher: false,
+            settled_at: None,
         };
         let open = async {
             let mut session = lease.take_session().await?;
@@ -74,6 +91,7 @@ impl PostgresLease {
         };
         let session = Limit::from_now().run(open).await;
         lease.session = Some(session.map_err(|failure| failure.during("open a lease session"))?);
+        lease.witness = Some(Witness::start(store.pool.clone(), Arc::clone(&store.sql), worker).await);
         Ok(lease)
     }
 
@@ -82,7 +100,12 @@ impl PostgresLease {
     async fn take_session(&mut self) -> Result<Session, Failure> {
         let mut session = match self.session.take() {
             Some(session) => session,
-            None => Session { connection: connect(&self.pool.connect_options(), &self.sql).await?, locked: false },
+            None => {
+                if self.recorded {
+                    self.settled_at = Some(Instant::now() + SETTLING);
+                }
+                Session { connection: connect(&self.pool.connect_options(), &self.sql).await?, locked: false }
+            }
         };
         if !session.locked {
             self.lock(&mut session).await?;
@@ -97,7 +120,7 @@ impl PostgresLease {
         if !session.locked {
             // Otherwise the lock would end with the old session at an unknown moment, and the
             // worker would count as dead.
-            let end = self.sql.end_worker_session.query().bind(self.worker.lock_key());
+            let end = self.sql.end_worker_session.query().bind(self.worker.lock_key()).bind(KIND);
             end.execute(&mut session.connection).await?;
             session.locked = self.try_lock(&mut session.connection).await?;
         }
@@ -179,21 +202,32 @@ impl LeaseSession for PostgresLease {
         const OPERATION: &str = "look for dead workers";
         let limit = Limit::from_now();
         let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
-        let query = self.sql.find_unlocked_workers.query().bind(self.worker.as_uuid());
+        let query = self.sql.read_worker_locks.query();
         let find = async {
             let rows = query.fetch_all(&mut session.connection).await?;
-            let found = rows.iter().map(|row| Ok(row.try_get::<Uuid, _>("id")?.into()));
-            let mut found = found.collect::<Result<Vec<WorkerId>, Failure>>()?;
-            if found.contains(&self.worker) {
+            let locks = rows.iter().map(|row| {
+                let worker = row.try_get::<Uuid, _>("id")?.into();
+                Ok(WorkerLock { worker, is_held: row.try_get("is_held")? })
+            });
+            let locks = locks.collect::<Result<Vec<_>, Failure>>()?;
+            if !locks.iter().any(|lock| lock.worker == self.worker) {
                 // Another worker has taken this one for dead and removed its record; its real death
                 // would then go unnoticed.
                 self.record(&mut session.connection).await?;
-                found.retain(|worker| *worker != self.worker);
             }
-            Ok(found)
+            Ok(locks)
         };
         let result = limit.run(find).await;
-        self.keep(session, OPERATION, result)
+        let locks = self.keep(session, OPERATION, result)?;
+        self.is_watcher = is_watcher(self.worker, &locks);
+        if self.settled_at.is_some_and(|settled_at| Instant::now() < settled_at) {
+            return Ok(Vec::new());
+        }
+        Ok(unlocked(self.worker, &locks))
+    }
+
+    fn is_watcher(&self) -> bool {
+        self.is_watcher
     }
 
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
@@ -211,6 +245,8 @@ impl LeaseSession for PostgresLease {
             let mut session = self.take_session().await?;
             self.sql.delete_worker.query().bind(self.worker.as_uuid()).execute(&mut session.connection).await?;
             self.sql.unlock_worker.query().bind(self.worker.lock_key()).execute(&mut session.connection).await?;
+            // Without its record, nothing looks at the locks.
+            drop(self.witness.take());
             Ok(session.connection.close().await?)
         };
         limit.run(close).await.map_err(|failure| failure.during("close a lease session"))

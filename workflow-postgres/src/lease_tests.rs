@@ -1,13 +1,44 @@
 use std::time::Duration;
 
+use sqlx::AssertSqlSafe;
+
 use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture};
 
-const CUT: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks AS l
-    JOIN {schema}.workflow_workers AS w ON l.objid = (w.lock_key & 4294967295)::oid
-    WHERE l.locktype = 'advisory'";
+/// The locks of the lease's sessions, and those of the witnesses.
+const LEASE_LOCK: i16 = 1;
+const WITNESS_LOCK: i16 = 2;
+
+/// Ends the sessions that hold the locks of this kind, of all workers of the schema.
+async fn cut(fixture: &Fixture, kind: i16) -> TestResult {
+    let cut = format!(
+        "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks AS l
+         JOIN {{schema}}.workflow_workers AS w ON l.objid = (w.lock_key & 4294967295)::oid
+         WHERE l.locktype = 'advisory' AND l.objsubid = {kind}"
+    );
+    fixture.execute(&cut).await
+}
+
+/// Waits until as many witnesses hold their locks.
+async fn until_witnesses(fixture: &Fixture, count: i64) -> TestResult {
+    let locks = format!(
+        "SELECT count(*) FROM pg_locks AS l
+         JOIN {}.workflow_workers AS w ON l.objid = (w.lock_key & 4294967295)::oid
+         WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = {WITNESS_LOCK}",
+        fixture.schema
+    );
+    let mut connection = fixture.connect().await?;
+    for _ in 0..500 {
+        let held: i64 = sqlx::query_scalar(AssertSqlSafe(locks.clone())).fetch_one(&mut connection).await?;
+        if held == count {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Err("a witness does not come back".into())
+}
 
 #[tokio::test]
 async fn current_claims_are_renewed_and_only_those() -> TestResult {
@@ -54,9 +85,9 @@ async fn a_cut_connection_is_made_again_with_lock_and_row() -> TestResult {
     let fixture = fixture().await?;
     let mut lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let claim = fixture.started_claim().await?;
-    fixture.execute(CUT).await?;
+    cut(&fixture, LEASE_LOCK).await?;
     let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
-    assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
+    assert!(watching.unlocked_workers().await?.is_empty(), "the witness holds its lock");
     assert_eq!(watching.release_worker(fixture.worker).await?, 1);
 
     let broken = lease.renew(&[claim], LEASE).await;
@@ -81,8 +112,48 @@ async fn an_older_session_of_the_same_worker_gives_way() -> TestResult {
     Ok(())
 }
 
+/// A worker whose sessions are cut one after the other is never seen without a lock.
+#[tokio::test]
+async fn a_cut_of_one_session_leaves_its_worker_locked() -> TestResult {
+    let fixture = fixture().await?;
+    let lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
+    let look = async || -> TestResult<Vec<WorkerId>> {
+        let mut watching = fixture.second().await?.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
+        let unlocked = watching.unlocked_workers().await?;
+        watching.close().await?;
+        Ok(unlocked)
+    };
+    cut(&fixture, WITNESS_LOCK).await?;
+    assert_eq!(look().await?, []);
+    until_witnesses(&fixture, 1).await?;
+    cut(&fixture, LEASE_LOCK).await?;
+    assert_eq!(look().await?, []);
+
+    drop(lease);
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
+    assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
+    watching.close().await?;
+    Ok(())
+}
+
+/// A restart of the server cuts the sessions of all workers, and some come back later than others.
+#[tokio::test]
+async fn a_session_that_was_cut_takes_no_worker_for_dead_at_once() -> TestResult {
+    let fixture = fixture().await?;
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
+    drop(fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?);
+    assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
+    cut(&fixture, LEASE_LOCK).await?;
+    let broken = watching.unlocked_workers().await;
+    assert!(matches!(&broken, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{broken:?}");
+    assert!(watching.unlocked_workers().await?.is_empty());
+    assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker], "it settles");
+    watching.close().await?;
+    Ok(())
+}
+
 async fn eventually_unlocked(watching: &mut dyn workflow_engine::store::LeaseSession) -> TestResult<Vec<WorkerId>> {
-    for _ in 0..100 {
+    for _ in 0..500 {
         let unlocked = watching.unlocked_workers().await?;
         if !unlocked.is_empty() {
             return Ok(unlocked);

@@ -101,6 +101,7 @@ mod transfer;
 mod transfer_sql;
 mod wait;
 mod within;
+mod witness;
 
 #[cfg(test)]
 mod attempt_tests;

@@ -24,8 +24,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const REST: Duration = Duration::from_secs(1);
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The connections of a client with one worker beside the pool: for writes, hints and the lease.
-const OWN_CONNECTIONS: u32 = 3;
+/// The connections of a client with one worker beside the pool: for writes, hints, the lease and
+/// its witness.
+const OWN_CONNECTIONS: u32 = 4;
 
 /// The oldest supported server, by major version.
 const OLDEST: u32 = 14;

@@ -44,6 +44,6 @@ async fn connections_follow_the_connect_options_of_the_pool() -> TestResult {
     let _lease = store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
     let count: i64 = sqlx::query_scalar(count).bind(&name).fetch_one(&mut fixture.connect().await?).await?;
-    assert_eq!(count, 2, "the listener's session and the lease's");
+    assert_eq!(count, 3, "the sessions of the listener, the lease and its witness");
     Ok(())
 }

@@ -9,7 +9,9 @@ use sqlx::{Connection, SqliteConnection};
 use workflow_engine::faults::altered;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{Claim, Lane, Retention, Timestamp, WorkerId};
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind, LeaseSession, Renewed};
+use workflow_engine::store::{
+    DatabaseError, DatabaseErrorKind, LeaseSession, Renewed, WorkerLock, is_watcher, unlocked,
+};
 
 use super::database::Database;
 use super::error::{During, with_write_lock, within_deadline};
@@ -29,6 +31,8 @@ struct Session {
     retention: String,
     /// `None` for a database in memory, which has one process and one connection.
     own: Option<Own>,
+    /// `true` if the last look has made this worker a watcher.
+    is_watcher: bool,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,7 @@ pub(super) async fn open(
             Some(Own { connection, files, lock })
         }
     };
-    let mut session = Session { database: Arc::clone(database), worker, lanes, retention, own };
+    let mut session = Session { database: Arc::clone(database), worker, lanes, retention, own, is_watcher: false };
     // Each on its own: a repetition of both would drop the lock of the recorded worker.
     with_write_lock!(OPERATION, session.record())?;
     with_write_lock!(OPERATION, session.insert_lanes(served))?;
@@ -137,17 +141,14 @@ impl Session {
         }
         let now = self.database.now();
         let Some(own) = &self.own else { return Ok(Vec::new()) };
-        let mut unlocked = Vec::new();
-        for (worker, started_at) in recorded.into_iter().filter(|(worker, _)| *worker != self.worker) {
-            if own
-                .files
-                .is_dead(worker, now.since(started_at))
-                .map_err(|error| file_error("look at a worker's lock", error))?
-            {
-                unlocked.push(worker);
-            }
-        }
-        Ok(unlocked)
+        let look = |(worker, started_at): (WorkerId, Timestamp)| {
+            let is_held = worker == self.worker || !own.files.is_dead(worker, now.since(started_at))?;
+            Ok(WorkerLock { worker, is_held })
+        };
+        let locks = recorded.into_iter().map(look).collect::<std::io::Result<Vec<_>>>();
+        let locks = locks.map_err(|error| file_error("look at a worker's lock", error))?;
+        self.is_watcher = is_watcher(self.worker, &locks);
+        Ok(unlocked(self.worker, &locks))
     }
 
     /// Releases claims and forgets the worker in one transaction, so that each death is counted
@@ -212,6 +213,10 @@ impl LeaseSession for Session {
 
     async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
         with_write_lock!("find dead workers", self.find_unlocked())
+    }
+
+    fn is_watcher(&self) -> bool {
+        self.is_watcher
     }
 
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {

@@ -21,9 +21,16 @@ use crate::shared::Shared;
 use crate::{LapsedLease, WorkerError, WorkerOptions};
 
 /// How often a worker looks for liveness locks that no process holds. A lock that is free twice in
-/// a row belongs to a dead process, because a living one whose connection breaks takes its lock
-/// again sooner.
+/// a row belongs to a dead process, because a living one whose connections break takes a lock again
+/// sooner.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often a watcher looks (see [`LeaseSession::is_watcher`]).
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The time between the two looks by which a watcher takes another worker for dead. A living one
+/// whose connections were all cut has this time to take a lock again.
+const CONFIRMATION: Duration = Duration::from_millis(60);
 
 /// How often a lease is renewed while it lasts.
 const RENEWALS_PER_LEASE: u32 = 3;
@@ -138,7 +145,7 @@ struct LeaseKeeper {
     observers: Observers,
     claims: Arc<ClaimTable>,
     lease: Duration,
-    /// The interval between two looks for free liveness locks.
+    /// The interval between two looks for free liveness locks, of a worker that is no watcher.
     liveness: Duration,
     /// The store is in this process.
     in_process: bool,
@@ -173,7 +180,7 @@ impl LeaseKeeper {
 
     async fn keep(mut self, mut session: Box<dyn LeaseSession>, mut stopping: watch::Receiver<bool>) {
         let mut renewal = interval(self.lease / RENEWALS_PER_LEASE);
-        let mut liveness = interval(self.liveness);
+        let mut look_at = Instant::now();
         let lapse = give_up_lapsed(Arc::clone(&self.claims), self.lease / 6);
         let drops_bodies = !self.in_process && self.lapsed_lease == LapsedLease::DropBodies;
         let keep = async {
@@ -182,7 +189,10 @@ impl LeaseKeeper {
                     biased;
                     () = told_to_stop(&mut stopping) => break,
                     _ = renewal.tick() => self.renew(session.as_mut()).await,
-                    _ = liveness.tick() => self.release_dead_workers(session.as_mut()).await,
+                    () = tokio::time::sleep_until(look_at) => {
+                        let pause = self.release_dead_workers(session.as_mut()).await;
+                        look_at = Instant::now() + pause;
+                    }
                 }
             }
         };
@@ -288,16 +298,22 @@ impl LeaseKeeper {
         }
     }
 
-    /// Releases the claims of workers whose lock was free at the last look and still is.
-    async fn release_dead_workers(&mut self, session: &mut dyn LeaseSession) {
+    /// Releases the claims of workers whose lock was free at the last look and still is. Returns
+    /// the time until the next look.
+    async fn release_dead_workers(&mut self, session: &mut dyn LeaseSession) -> Duration {
         let unlocked = match session.unlocked_workers().await {
             Ok(unlocked) => unlocked,
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for dead workers, trying again");
-                return;
+                return self.liveness;
             }
         };
         let before = std::mem::replace(&mut self.unlocked, unlocked);
+        let mut pause = match session.is_watcher() {
+            true if self.unlocked.iter().any(|worker| !before.contains(worker)) => CONFIRMATION,
+            true => WATCH_INTERVAL,
+            false => self.liveness,
+        };
         for worker in self.unlocked.iter().copied().filter(|worker| before.contains(worker)) {
             match try_release(session, worker).await {
                 Ok(claims) => {
@@ -306,9 +322,11 @@ impl LeaseKeeper {
                 }
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, %worker, "claims of a dead worker not released");
+                    pause = self.liveness;
                 }
             }
         }
+        pause
     }
 }
 

@@ -56,6 +56,38 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
     }
 }
 
+pub async fn the_first_two_living_workers_are_watchers(fixture: Fixture) {
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        let worker = WorkerId::generate();
+        let session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
+        assert!(!session.is_watcher(), "a session that has not looked yet");
+        sessions.push((worker, session));
+    }
+    sessions.sort_by_key(|(worker, _)| *worker);
+    for (place, (_, session)) in sessions.iter_mut().enumerate() {
+        assert_eq!(session.unlocked_workers().await.unwrap(), []);
+        assert_eq!(session.is_watcher(), place < 2, "{place}");
+    }
+
+    // The first one dies, and the third one takes its place before the dead one is released.
+    let (dead, session) = sessions.remove(0);
+    drop(session);
+    for (place, (_, session)) in sessions.iter_mut().enumerate() {
+        is_seen_unlocked(session, dead).await;
+        assert_eq!(session.is_watcher(), place < 2, "{place}");
+    }
+    sessions[0].1.release_worker(dead).await.unwrap();
+
+    let (_, mut last) = sessions.pop().unwrap();
+    for (_, session) in sessions {
+        session.close().await.unwrap();
+    }
+    assert_eq!(last.unlocked_workers().await.unwrap(), []);
+    assert!(!last.is_watcher(), "a worker that is alone has nothing to look at");
+    last.close().await.unwrap();
+}
+
 pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, other, living) = (WorkerId::generate(), WorkerId::generate(), WorkerId::generate());

@@ -436,6 +436,7 @@ workflow_tests::cases! {
     }
     liveness {
         a_living_worker_is_locked,
+        the_first_two_living_workers_are_watchers: "the workers of a store in memory die together",
         a_dropped_session_leaves_its_worker_unlocked,
         a_closed_session_removes_its_worker,
         runs_of_a_released_worker_are_claimable_at_once,

@@ -100,6 +100,6 @@ async fn a_pooler_in_session_mode_serves_clients_and_workers() {
 async fn a_pooler_without_enough_connections_is_refused() {
     let pooler = Pooler::start("session", 1);
     let refused = Client::connect(&pooler.url).timeout(Duration::from_secs(1)).await.unwrap_err();
-    assert!(matches!(&refused, ConnectError::TooFewConnections { needed: 11, .. }), "{refused:?}");
+    assert!(matches!(&refused, ConnectError::TooFewConnections { needed: 12, .. }), "{refused:?}");
     assert!(refused.to_string().contains("raise the pool size"), "{refused}");
 }

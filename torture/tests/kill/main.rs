@@ -103,6 +103,8 @@ workflow_tests::cases! {
     takeover {
         runs_of_a_killed_worker_resume_at_once,
         a_worker_cut_off_and_its_successor_never_both_commit,
+        a_living_worker_keeps_its_runs_when_a_session_is_cut,
+        a_stopped_worker_keeps_its_runs_beside_one_that_died,
     }
     campaign {
         workers_die,

@@ -7,6 +7,10 @@ use crate::model::{Claim, WorkerId};
 
 use super::DatabaseError;
 
+/// The number of workers of a database that look for dead ones often. A second one finds the death
+/// of the first.
+const WATCHERS: usize = 2;
+
 /// The connection of one worker: renews its claims and shows that its process lives.
 #[async_trait]
 pub trait LeaseSession: fmt::Debug + Send {
@@ -23,6 +27,13 @@ pub trait LeaseSession: fmt::Debug + Send {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError>;
+
+    /// Returns `true` if this worker looks for dead ones often: at the last look it was a
+    /// [watcher](is_watcher). `false` before the first look, and for a store in this process, whose
+    /// workers die together.
+    fn is_watcher(&self) -> bool {
+        false
+    }
 
     /// Forgets a worker that died, counts a crash for each run that it held, and makes those runs
     /// due now, all in one transaction. Returns the number of runs. A run that the worker drove
@@ -41,6 +52,31 @@ pub trait LeaseSession: fmt::Debug + Send {
     async fn close(self: Box<Self>) -> Result<(), DatabaseError>;
 }
 
+/// The liveness lock of a recorded worker at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerLock {
+    /// The worker.
+    pub worker: WorkerId,
+    /// `true` if a process holds the lock.
+    pub is_held: bool,
+}
+
+/// Returns the workers, other than this one, whose lock no process holds.
+#[must_use]
+pub fn unlocked(worker: WorkerId, locks: &[WorkerLock]) -> Vec<WorkerId> {
+    locks.iter().filter(|lock| !lock.is_held && lock.worker != worker).map(|lock| lock.worker).collect()
+}
+
+/// Returns `true` if this worker is a watcher: others are recorded, and at most one that lives
+/// comes before it in the order of ids. So the cost of the frequent looks does not grow with the
+/// number of workers.
+#[must_use]
+pub fn is_watcher(worker: WorkerId, locks: &[WorkerLock]) -> bool {
+    let has_others = locks.iter().any(|lock| lock.worker != worker);
+    let before = locks.iter().filter(|lock| lock.is_held && lock.worker < worker).count();
+    has_others && before < WATCHERS
+}
+
 /// A claim that was renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
@@ -52,4 +88,45 @@ pub struct Renewed {
     pub paused: bool,
     /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn lock(number: u128, is_held: bool) -> WorkerLock {
+        WorkerLock { worker: Uuid::from_u128(number).into(), is_held }
+    }
+
+    /// Returns the numbers of the workers that are watchers.
+    fn watchers(locks: &[WorkerLock]) -> Vec<u128> {
+        let watching = locks.iter().filter(|lock| is_watcher(lock.worker, locks));
+        watching.map(|lock| lock.worker.as_uuid().as_u128()).collect()
+    }
+
+    #[test]
+    fn the_first_two_living_workers_watch() {
+        let held = |numbers: &[u128]| numbers.iter().map(|number| lock(*number, true)).collect::<Vec<_>>();
+        assert_eq!(watchers(&held(&[1])), Vec::<u128>::new(), "a worker that is alone has nothing to look at");
+        assert_eq!(watchers(&held(&[1, 2])), [1, 2]);
+        assert_eq!(watchers(&held(&[4, 3, 2, 1])), [2, 1], "the order of the records does not matter");
+    }
+
+    #[test]
+    fn a_dead_worker_makes_way_for_the_next() {
+        let locks = [lock(1, false), lock(2, true), lock(3, true), lock(4, true)];
+        let live = locks.iter().filter(|lock| lock.is_held && is_watcher(lock.worker, &locks));
+        assert_eq!(live.map(|lock| lock.worker).collect::<Vec<_>>(), [locks[1].worker, locks[2].worker]);
+        let pair = [lock(1, true), lock(2, false)];
+        assert!(is_watcher(pair[0].worker, &pair), "the last one that lives watches until the dead one is released");
+    }
+
+    #[test]
+    fn a_worker_never_finds_itself_unlocked() {
+        let locks = [lock(1, false), lock(2, false), lock(3, true)];
+        assert_eq!(unlocked(locks[0].worker, &locks), [locks[1].worker]);
+        assert_eq!(unlocked(locks[2].worker, &locks), [locks[0].worker, locks[1].worker]);
+    }
 }
