@@ -144,9 +144,11 @@ CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (lane_id, rank, availab
 CREATE INDEX workflow_runs_running ON {schema}.workflow_runs (lane_id, available_at, id, worker_id)
     WHERE status = 'running';
 
--- Serve lists: the runs that are parked, that are paused, and that failed or were canceled, by id.
--- Ids sort by time. A run that only starts, runs and succeeds stands in none of these.
+-- Serve lists and counts: the runs that are parked, that are parked with an error, that are paused,
+-- and that failed or were canceled, by id. Ids sort by time. A run that only starts, runs and
+-- succeeds stands in none of these.
 CREATE INDEX workflow_runs_parked ON {schema}.workflow_runs (id) WHERE status = 'parked';
+CREATE INDEX workflow_runs_stuck ON {schema}.workflow_runs (id) WHERE status = 'parked' AND error IS NOT NULL;
 CREATE INDEX workflow_runs_paused ON {schema}.workflow_runs (id) WHERE paused_at IS NOT NULL;
 CREATE INDEX workflow_runs_failed ON {schema}.workflow_runs (id) WHERE status IN ('failed', 'canceled');
 

@@ -111,8 +111,9 @@ CREATE UNIQUE INDEX workflow_runs_single ON workflow_runs (workflow_name, single
       AND (single_until = 'end' OR epoch = 0);
 
 -- Serves the claim: the runs of a lane and rank in the order in which they are due, without
--- running, finished and paused ones.
-CREATE INDEX workflow_runs_due ON workflow_runs (lane_id, rank, available_at, id)
+-- running, finished and paused ones. It ends with the columns of its condition, because SQLite
+-- reads these from the table otherwise, also where the condition is known to hold.
+CREATE INDEX workflow_runs_due ON workflow_runs (lane_id, rank, available_at, id, status, paused_at)
     WHERE status IN ('pending', 'parked') AND paused_at IS NULL;
 
 -- Serves the claim: the running runs of a lane in the order in which their leases end. Serves the
@@ -121,11 +122,13 @@ CREATE INDEX workflow_runs_due ON workflow_runs (lane_id, rank, available_at, id
 CREATE INDEX workflow_runs_running ON workflow_runs (lane_id, available_at, id, worker_id)
     WHERE status = 'running';
 
--- Serve lists: the runs that are parked, that are paused, and that failed or were canceled, by id.
--- Ids sort by time. A run that only starts, runs and succeeds stands in none of these.
+-- Serve lists and counts: the runs that are parked, that are parked with an error, that are paused,
+-- and that failed or were canceled, by id. Ids sort by time. A run that only starts, runs and
+-- succeeds stands in none of these.
 CREATE INDEX workflow_runs_parked ON workflow_runs (id) WHERE status = 'parked';
+CREATE INDEX workflow_runs_stuck ON workflow_runs (id) WHERE status = 'parked' AND error IS NOT NULL;
 CREATE INDEX workflow_runs_paused ON workflow_runs (id) WHERE paused_at IS NOT NULL;
-CREATE INDEX workflow_runs_failed ON workflow_runs (id) WHERE status IN ('failed', 'canceled');
+CREATE INDEX workflow_runs_failed ON workflow_runs (id, status) WHERE status IN ('failed', 'canceled');
 
 -- The tags of runs by name and value. The key serves lists of the runs with one tag.
 CREATE TABLE workflow_tags (

@@ -219,16 +219,19 @@ async fn no_statement_of_the_engine_scans_the_runs() {
 
 async fn plans_are_searches(f: &Fixture) {
     let mut writer = f.store.database.writer.lock().await.unwrap();
-    let due = "SEARCH workflow_runs USING INDEX workflow_runs_due (lane_id=? AND rank=? AND available_at<?)";
+    let due = "SEARCH workflow_runs USING COVERING INDEX workflow_runs_due (lane_id=? AND rank=? AND available_at<?)";
     let lapsed = "SEARCH workflow_runs USING INDEX workflow_runs_running (lane_id=? AND available_at<?)";
     let lane = "SEARCH l USING COVERING INDEX sqlite_autoindex_workflow_lanes_1 (queue=? AND workflow_name=? AND version=? AND gate=?)";
     let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running";
     for (statement, expected) in [
         (sql::FIND_DUE_RUNS, due),
         (sql::FIND_DUE_RUNS, lapsed),
-        (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_due (lane_id=? AND rank=?)"),
+        (sql::FIND_NEXT_DUE, "SEARCH r USING COVERING INDEX workflow_runs_due (lane_id=? AND rank=?)"),
         (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_running (lane_id=?)"),
-        (sql::FIND_DUE_LANES, "SEARCH r USING INDEX workflow_runs_due (lane_id=? AND rank=? AND available_at<?)"),
+        (
+            sql::FIND_DUE_LANES,
+            "SEARCH r USING COVERING INDEX workflow_runs_due (lane_id=? AND rank=? AND available_at<?)",
+        ),
         (sql::FIND_DUE_LANES, "SEARCH r USING INDEX workflow_runs_running (lane_id=? AND available_at<?)"),
         (sql::FIND_DUE_RUNS, &format!("{lane} LEFT-JOIN")),
         (sql::FIND_NEXT_DUE, lane),

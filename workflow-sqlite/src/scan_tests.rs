@@ -22,10 +22,11 @@ async fn a_list_reads_only_its_source() {
         }
         let range = "(id>? AND id<?)";
         let all = format!("SEARCH workflow_runs USING PRIMARY KEY {range}");
-        let by = |index: &str| format!("SEARCH workflow_runs USING INDEX {index} {range}");
+        let paused = format!("SEARCH workflow_runs USING INDEX workflow_runs_paused {range}");
+        let failed = format!("SEARCH workflow_runs USING COVERING INDEX workflow_runs_failed {range}");
         let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running".to_owned();
         let parked = format!("SEARCH workflow_runs USING COVERING INDEX workflow_runs_parked {range}");
-        let due = "SCAN workflow_runs USING INDEX workflow_runs_due".to_owned();
+        let due = "SCAN workflow_runs USING COVERING INDEX workflow_runs_due".to_owned();
         let keyed =
             "SEARCH r USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=? AND id>? AND id<?)".to_owned();
         let tagged = "SEARCH workflow_tags USING PRIMARY KEY (name=? AND value=? AND run_id>? AND run_id<?)".to_owned();
@@ -34,8 +35,8 @@ async fn a_list_reads_only_its_source() {
             (sql::SCAN_TAGGED_OLDER, sql::SCAN_TAGGED_NEWER, tagged),
             (sql::SCAN_PENDING_OLDER, sql::SCAN_PENDING_NEWER, due),
             (sql::SCAN_PARKED_OLDER, sql::SCAN_PARKED_NEWER, parked),
-            (sql::SCAN_PAUSED_OLDER, sql::SCAN_PAUSED_NEWER, by("workflow_runs_paused")),
-            (sql::SCAN_FAILED_OLDER, sql::SCAN_FAILED_NEWER, by("workflow_runs_failed")),
+            (sql::SCAN_PAUSED_OLDER, sql::SCAN_PAUSED_NEWER, paused),
+            (sql::SCAN_FAILED_OLDER, sql::SCAN_FAILED_NEWER, failed),
             (sql::SCAN_RUNNING_OLDER, sql::SCAN_RUNNING_NEWER, running),
             (sql::SCAN_KEYED_OLDER, sql::SCAN_KEYED_NEWER, keyed),
         ] {

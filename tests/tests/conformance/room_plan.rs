@@ -42,7 +42,7 @@ async fn sqlite_plan(raw: &mut RawConnection, gate: Option<&str>) {
     let file = if gate.is_some() { "count_waiting_behind.sql" } else { "count_waiting.sql" };
     let count = statement("sqlite", file).replace("?1", "'default'").replace("?2", "10").replace("?3", "'acct-1'");
     let plan = raw.lines(format!("EXPLAIN QUERY PLAN {count}"), "detail").await;
-    let by_index = "SEARCH r USING INDEX workflow_runs_due (lane_id=? AND rank>?)";
+    let by_index = "SEARCH r USING COVERING INDEX workflow_runs_due (lane_id=? AND rank>?)";
     let text = plan.join("\n");
     let scans = plan.iter().any(|line| line.starts_with("SCAN r"));
     assert!(text.contains(by_index) && !scans, "{file}:\n{text}");

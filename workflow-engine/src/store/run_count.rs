@@ -7,7 +7,7 @@ use crate::model::{RunId, RunStatus, Timestamp, WorkerId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {
     /// How many pending and parked runs were looked at, the newest first. If this is the largest
-    /// number, there may be more, and the next five counts are those among the runs that were
+    /// number, there may be more, and the next four counts are those among the runs that were
     /// looked at.
     pub waiting: u32,
     /// Of these, the pending ones.
@@ -18,7 +18,7 @@ pub struct RunCounts {
     pub delayed: u32,
     /// Of these, the paused ones.
     pub paused: u32,
-    /// Of these, the parked ones with an error.
+    /// The parked runs with an error, counted for themselves.
     pub stuck: u32,
     /// The pending and parked runs that may be claimed, counted for themselves.
     pub due: u32,

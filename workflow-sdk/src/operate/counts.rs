@@ -85,7 +85,7 @@ impl From<RunCounts> for Counts {
             running: Count::of(counts.running),
             parked: waiting(counts.parked),
             paused: Count::among(counts.waiting.max(counts.running), paused),
-            stuck: waiting(counts.stuck),
+            stuck: Count::of(counts.stuck),
             failed: ended(counts.failed),
             canceled: ended(counts.ended.saturating_sub(counts.failed)),
         }

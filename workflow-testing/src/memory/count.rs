@@ -17,6 +17,7 @@ pub(super) fn runs(tables: &Tables, at_most: u32, now: Timestamp) -> RunCounts {
     let waiting = newest(|run| matches!(run.status, RunStatus::Pending | RunStatus::Parked));
     let running = newest(|run| run.status == RunStatus::Running);
     let ended = newest(|run| matches!(run.status, RunStatus::Failed | RunStatus::Canceled));
+    let stuck = newest(|run| run.status == RunStatus::Parked && run.error.is_some());
     let due = tables.runs().filter(|run| is_due(run, now)).take(at_most as usize).count();
     RunCounts {
         waiting: number(waiting.len()),
@@ -24,7 +25,7 @@ pub(super) fn runs(tables: &Tables, at_most: u32, now: Timestamp) -> RunCounts {
         parked: count(&waiting, &|run| run.status == RunStatus::Parked),
         delayed: count(&waiting, &|run| run.status == RunStatus::Pending && run.available_at > now),
         paused: count(&waiting, &|run| run.paused_at.is_some()),
-        stuck: count(&waiting, &|run| run.status == RunStatus::Parked && run.error.is_some()),
+        stuck: number(stuck.len()),
         due: number(due),
         running: number(running.len()),
         running_paused: count(&running, &|run| run.paused_at.is_some()),
