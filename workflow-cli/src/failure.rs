@@ -55,7 +55,11 @@ impl From<ConnectError> for Failure {
             ConnectError::InvalidSchema { .. } => Exit::Usage,
             _ => Exit::Unavailable,
         };
-        Self::new(exit, error.to_string())
+        let failure = Self::new(exit, error.to_string());
+        if matches!(error, ConnectError::NewerSchema { .. }) {
+            return failure.help("use the release of this program that made the tables, or a later one");
+        }
+        failure
     }
 }
 

@@ -109,6 +109,25 @@ fn one_program_works_and_operates() {
     assert!(says(&directory, &["--help"]).contains("Usage: orders"));
 }
 
+/// The verbs that need the code of a program refuse tables that a later release has made.
+#[tokio::test]
+async fn the_verbs_of_a_worker_refuse_a_newer_database() {
+    let live = Live::new(Database::Sqlite).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut raw = live.raw().await;
+    raw.execute("UPDATE workflow_schema SET version = version + 1000").await;
+    let run_id = "01900000-0000-7000-8000-000000000000";
+    let commands: [&[&str]; 6] =
+        [&[], &["run", "--once"], &["run", "--no-migrate"], &["preflight"], &["replay", run_id], &["prune", "--yes"]];
+    for arguments in commands {
+        let refused = run(&directory, &[arguments, &["--to", &live.url()]].concat());
+        assert_eq!(refused.status.code(), Some(9), "{arguments:?}: {refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("this program knows up to"), "{refused:?}");
+    }
+    drop(raw);
+    live.sweep().await;
+}
+
 /// A worker that works once drives what is due in its queues, and leaves everything else. `to`
 /// names the database.
 fn works_once(directory: &tempfile::TempDir, to: &[&str]) {

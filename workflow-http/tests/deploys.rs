@@ -4,32 +4,18 @@
 
 mod common;
 
-use common::{Server, beside};
+use common::{Server, beside, flow_store};
 use serde_json::{Value, json};
 use workflow_flows::signature::Webhook;
 use workflow_flows::token::{Gate, Tokens};
-use workflow_flows::{FixedSecrets, FlowRuntime, FlowRuntimeBuilder, FlowStore, Flows, Policy, ToolCall, flow};
+use workflow_flows::{FixedSecrets, FlowRuntime, FlowRuntimeBuilder, Flows, Policy, ToolCall, flow};
 use workflow_http::{Access, Actor, router_with_flows};
-use workflow_sdk::sqlx;
 use workflow_tests::{Database, Live, LocalWorker};
 
 const KEY: &[u8] = b"a secret of tokens, of 32 bytes at least";
 
-/// Opens a store in the database of the case.
-async fn store(live: &Live) -> FlowStore {
-    match live.schema() {
-        None => FlowStore::connect(&live.url()).await.unwrap(),
-        Some(schema) => {
-            let options: sqlx::postgres::PgConnectOptions = live.url().parse().unwrap();
-            let pool = sqlx::postgres::PgPoolOptions::new().max_connections(2);
-            let pool = pool.connect_with(options.options([("search_path", schema)])).await.unwrap();
-            FlowStore::with_postgres(pool).await.unwrap()
-        }
-    }
-}
-
 async fn flows(live: &Live) -> Flows {
-    Flows::new(live.client.clone(), store(live).await).tokens(Tokens::new(KEY).unwrap())
+    Flows::new(live.client.clone(), flow_store(live).await).tokens(Tokens::new(KEY).unwrap())
 }
 
 /// Lets in each request with the role and the name that its token says, as `admin ann`.

@@ -111,7 +111,10 @@ fn refused(error: TransferError) -> Failure {
         _ => "`workflow move --from SOURCE --undo` opens the source again",
     };
     match error {
-        TransferError::Connect(error) => Failure::from(error).help(help),
+        TransferError::Connect(error) => match Failure::from(error) {
+            failure @ Failure { help: Some(_), .. } => failure,
+            failure => failure.help(help),
+        },
         error => Failure::new(Exit::Error, error.to_string()).help(help),
     }
 }

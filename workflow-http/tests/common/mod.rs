@@ -102,6 +102,23 @@ impl Server {
     }
 }
 
+/// Opens the deployed flows in the database of a case.
+#[cfg(feature = "flows")]
+pub async fn flow_store(live: &Live) -> workflow_flows::FlowStore {
+    use workflow_flows::FlowStore;
+    use workflow_sdk::sqlx;
+
+    match live.schema() {
+        None => FlowStore::connect(&live.url()).await.unwrap(),
+        Some(schema) => {
+            let options: sqlx::postgres::PgConnectOptions = live.url().parse().unwrap();
+            let pool = sqlx::postgres::PgPoolOptions::new().max_connections(2);
+            let pool = pool.connect_with(options.options([("search_path", schema)])).await.unwrap();
+            FlowStore::with_postgres(pool).await.unwrap()
+        }
+    }
+}
+
 /// Runs blocking requests beside the server.
 pub async fn beside<T: Send + 'static>(requests: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(requests).await.unwrap()
