@@ -177,10 +177,14 @@ pub(crate) enum Verb {
     Migrate(Migrate),
     /// Move a whole system to another database, as from SQLite to PostgreSQL
     Move(Move),
-    /// Print a script that completes commands in a shell
+    /// Print a script that completes commands in a shell, with names of the database
     Completions {
         /// The shell
-        shell: Shell,
+        #[arg(required_unless_present = "line")]
+        shell: Option<Shell>,
+        /// Print the names with which the last word of this line may go on; the scripts ask this
+        #[arg(long, hide = true, conflicts_with = "shell", value_name = "LINE")]
+        line: Option<String>,
     },
     /// Print the name and the version of this program
     Version,

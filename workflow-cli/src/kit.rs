@@ -18,8 +18,8 @@ use crate::output::Output;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 use crate::serving::{Served, WorkOptions, begin_log, preflight, serve, serve_interface};
-use crate::target::{Target, open_flows};
-use crate::{Exit, Failure, demo, flows, inbox, knowledge, prune, template, verbs, versions};
+use crate::target::{SetOptions, Target, open_flows};
+use crate::{Exit, Failure, completion, demo, flows, inbox, knowledge, prune, template, verbs, versions};
 
 /// Makes the worker of the application.
 pub(crate) type MakeWorker = Box<dyn FnOnce(Client) -> LocalBoxFuture<'static, Result<Made, BoxError>>>;
@@ -29,8 +29,6 @@ pub(crate) struct Made {
     pub(crate) worker: Box<dyn Served>,
     pub(crate) flows: Option<FlowRuntime>,
 }
-
-type SetOptions = Box<dyn FnOnce(Connect) -> Connect>;
 
 /// Makes one program of a worker and the command line. See [`kit`].
 #[must_use = "nothing happens before `main` or `run`"]
@@ -175,6 +173,9 @@ impl Kit {
         }
         let output = Output::new(&arguments.global);
         let verb = arguments.verb.take();
+        if let Some(Verb::Completions { line: Some(line), .. }) = &verb {
+            return completion::answer(command, line, arguments.global, self.options, &output);
+        }
         let target = Target::new(arguments.global, self.options);
         let done = match (verb, self.worker) {
             (Some(Verb::Run(run)), Some(_)) if run.tools.flows => Err(Failure::usage(

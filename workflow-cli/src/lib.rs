@@ -7,6 +7,7 @@
 
 mod arguments;
 mod clock;
+mod completion;
 mod demo;
 mod difference;
 mod dry_run;

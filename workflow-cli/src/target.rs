@@ -10,6 +10,9 @@ use workflow_sdk::{Client, Connect, ConnectError, Observer};
 use crate::Failure;
 use crate::arguments::Global;
 
+/// Sets options of a connection.
+pub(crate) type SetOptions = Box<dyn FnOnce(Connect) -> Connect>;
+
 /// Returns the URL of the database that the command line names.
 fn url(global: &Global) -> Result<String, Failure> {
     let Some(to) = global.to.as_deref().filter(|to| !to.is_empty()) else {
@@ -44,11 +47,11 @@ pub(crate) async fn open_flows(url: &str, client: &Client) -> Result<Flows, Fail
 /// The database of a command, or the server before it, and how to connect to it.
 pub(crate) struct Target {
     global: Global,
-    options: Box<dyn FnOnce(Connect) -> Connect>,
+    options: SetOptions,
 }
 
 impl Target {
-    pub(crate) fn new(global: Global, options: Box<dyn FnOnce(Connect) -> Connect>) -> Self {
+    pub(crate) fn new(global: Global, options: SetOptions) -> Self {
         Self { global, options }
     }
 

@@ -36,6 +36,7 @@ use serde::Serialize;
 use workflow_sdk::operate::Operate;
 
 use crate::arguments::{NextTimes, RunsVerb, SchedulesVerb, Verb};
+use crate::completion::script;
 use crate::output::Output;
 use crate::target::{Target, open_flows};
 use crate::{Exit, Failure};
@@ -49,11 +50,8 @@ struct Version<'a> {
 
 /// Runs a command.
 pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output: &Output) -> Result<Exit, Failure> {
-    if let Verb::Completions { shell } = verb {
-        let mut script = Vec::new();
-        let name = command.get_name().to_owned();
-        clap_complete::generate(shell, &mut command, name, &mut script);
-        output.line(String::from_utf8_lossy(&script).trim_end())?;
+    if let Verb::Completions { shell: Some(shell), .. } = verb {
+        output.line(script(shell, &mut command).trim_end())?;
         return Ok(Exit::Ok);
     }
     if matches!(verb, Verb::Version) {
