@@ -176,7 +176,11 @@ pub(super) fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> R
         .bind(below)
         .bind(conditions.unserved)
         .bind(conditions.unserved_at.as_micros())
-        .bind(serde_json::to_string(&conditions.unserved_lanes).map_err(Failure::invalid)?))
+        .bind(serde_json::to_string(&conditions.unserved_lanes).map_err(Failure::invalid)?)
+        .bind(conditions.blocked)
+        .bind(conditions.blocked_at.as_micros())
+        .bind(serde_json::to_string(&conditions.blocked_places).map_err(Failure::invalid)?)
+        .bind(runs(&conditions.blocked_runs)))
 }
 
 /// Returns patterns of `LIKE`.

@@ -113,7 +113,11 @@ fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> Result<ListQ
         .bind(below)
         .bind(conditions.unserved)
         .bind(conditions.unserved_at.as_micros())
-        .bind(json_unless_empty(&conditions.unserved_lanes)?))
+        .bind(json_unless_empty(&conditions.unserved_lanes)?)
+        .bind(conditions.blocked)
+        .bind(conditions.blocked_at.as_micros())
+        .bind(json_unless_empty(&conditions.blocked_places)?)
+        .bind(runs(&conditions.blocked_runs)?))
 }
 
 /// Returns a list as JSON; `None` for an empty one.

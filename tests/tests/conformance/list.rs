@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    DurationSpan, MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions, RunSummary,
-    StartTime, TagCondition, TimeSpan,
+    BlockedPlace, DurationSpan, MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions,
+    RunSummary, StartTime, TagCondition, TimeSpan,
 };
 use workflow_engine::store::{Direction, ListedRuns, RunEnd, RunList, SCAN_BUDGET, ScanSource, Write, list_runs};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
@@ -170,6 +170,27 @@ fn every_condition(fixture: &Fixture, runs: &[Run]) -> Vec<RunConditions> {
     for unserved_lanes in [Vec::new(), vec![runs[0].lane.clone()], runs.iter().map(|run| run.lane.clone()).collect()] {
         for unserved in [Some(true), Some(false)] {
             every.push(RunConditions { unserved, unserved_at: now, unserved_lanes: unserved_lanes.clone(), ..all() });
+        }
+    }
+    let place = |queue: &str, gate: Option<&str>, only_new| BlockedPlace {
+        queue: queue.to_owned(),
+        gate: gate.map(str::to_owned),
+        only_new,
+    };
+    let (default, mail) = (place("default", None, false), place("mail", Some("acct-42"), false));
+    let every_run: BTreeSet<RunId> = runs.iter().map(|run| run.id).collect();
+    for (blocked_places, blocked_runs) in [
+        (Vec::new(), BTreeSet::new()),
+        (vec![default.clone()], BTreeSet::new()),
+        (vec![mail.clone(), place("slow", None, true)], BTreeSet::new()),
+        (vec![place("default", None, true), place("mail", Some("other"), false)], BTreeSet::new()),
+        (vec![place("mail", None, true)], BTreeSet::from([parent])),
+        (Vec::new(), every_run.clone()),
+        (vec![default, mail], every_run),
+    ] {
+        for blocked in [Some(true), Some(false)] {
+            let (blocked_places, blocked_runs) = (blocked_places.clone(), blocked_runs.clone());
+            every.push(RunConditions { blocked, blocked_at: now, blocked_places, blocked_runs, ..all() });
         }
     }
     every.push(RunConditions { due_at: Some(now), ..all() });

@@ -172,6 +172,7 @@ workflow_tests::cases! {
     }
     operate {
         queries_find_runs,
+        a_search_finds_the_runs_that_limits_hold_back,
         a_listed_run_says_what_it_does_now,
         pages_lead_to_older_and_newer_runs,
         a_bad_request_for_a_list_says_what_is_wrong,

@@ -6,8 +6,9 @@ use workflow_sdk::operate::{
     Cursor, Direction, ListRuns, OperateError, OperateErrorCode, Query, RunNow, RunPage, RunSummary,
 };
 use workflow_sdk::prelude::*;
-use workflow_sdk::{RunId, SCHEDULE_TAG, Schedule};
+use workflow_sdk::{Explanation, GateLimits, LimitRule, QueueLimits, RunId, SCHEDULE_TAG, Schedule};
 use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_worker::{Queue, Rate};
 
 #[workflow]
 async fn settle(ctx: &Ctx<Probe>, how: String) -> Result<String> {
@@ -82,6 +83,60 @@ pub async fn queries_find_runs(db: Live) {
     ] {
         assert_eq!(found(&db, text).await, expected, "{text}");
     }
+}
+
+#[workflow]
+async fn ask(ctx: &Ctx<Probe>) -> Result<()> {
+    ctx.step("ask", async || ok(())).limit("llm", "acct-42").await
+}
+
+/// `is:blocked` finds what waits behind a limit, whichever one holds it back, until the limit lets
+/// it go on.
+pub async fn a_search_finds_the_runs_that_limits_hold_back(db: Live) {
+    let (none, gates) = (QueueLimits::none(), GateLimits::none());
+    let of_hour = Rate::per(Duration::from_secs(3600), 1);
+    let queue = |name: &str| db.client.queue(name);
+    queue("paused").pause("a test").await.unwrap();
+    queue("full").set_limits(none.concurrency(0)).await.unwrap();
+    queue("gated").set_limits(none.per_gate(gates.concurrency(0))).await.unwrap();
+    queue("rated").set_limits(none.rate(of_hour).per_gate(gates.rate(of_hour))).await.unwrap();
+    db.client.limit("llm").set(LimitRule::none().concurrency(0)).await.unwrap();
+    let worker = db.worker(Probe::new()).register(settle).register(ask).linger(Duration::ZERO);
+    let names = ["default", "paused", "full", "gated", "rated"];
+    let working = LocalWorker::start(names.into_iter().fold(worker, |worker, name| worker.queue(Queue::new(name))));
+
+    let start = |name: &str| db.client.start(settle, "x".into()).queue(name);
+    let (paused, full) = (start("paused").await.unwrap(), start("full").await.unwrap());
+    let gated = start("gated").gate("acct-42").await.unwrap();
+    start("gated").await.unwrap().result().await.unwrap();
+    start("rated").gate("acct-42").await.unwrap().result().await.unwrap();
+    let rated = start("rated").await.unwrap();
+    let later = start("full").delay(Duration::from_secs(3600)).await.unwrap();
+    let asking = db.client.start(ask, ()).await.unwrap();
+    until("it waits for a seat", async || {
+        matches!(asking.explain().await.unwrap(), Explanation::WaitsForSeat { .. }).then_some(())
+    })
+    .await;
+    let mut all = vec![paused.id(), full.id(), gated.id(), rated.id(), asking.id()];
+    all.sort_by(|one, other| other.cmp(one));
+    assert_eq!(found(&db, "is:blocked").await, all);
+    assert_eq!(found(&db, "-is:blocked is:open").await, [later.id()]);
+    assert_eq!(found(&db, "is:blocked queue:gated").await, [gated.id()]);
+    assert!(found(&db, "is:blocked status:succeeded").await.is_empty());
+
+    // The queue has room again, and its gate has not.
+    queue("rated").set_limits(none.per_gate(gates.rate(of_hour))).await.unwrap();
+    rated.result().await.unwrap();
+    let behind = start("rated").gate("acct-42").await.unwrap();
+    queue("paused").resume().await.unwrap();
+    queue("full").clear_limits().await.unwrap();
+    db.client.limit("llm").set(LimitRule::none().concurrency(1)).await.unwrap();
+    for run in [paused, full] {
+        run.result().await.unwrap();
+    }
+    asking.result().await.unwrap();
+    assert_eq!(found(&db, "is:blocked").await, [behind.id(), gated.id()]);
+    working.stop().await;
 }
 
 pub async fn a_listed_run_says_what_it_does_now(db: Live) {

@@ -64,8 +64,28 @@ pub struct RunConditions {
     pub unserved_at: Timestamp,
     /// The lanes for `unserved`: those that no live worker serves.
     pub unserved_lanes: Vec<Lane>,
+    /// Whether the run is held back. It is not paused, and either it waits, is due at `blocked_at`
+    /// and one of `blocked_places` holds it, or it has not ended and is one of `blocked_runs`.
+    pub blocked: Option<bool>,
+    /// The time for `blocked`.
+    pub blocked_at: Timestamp,
+    /// The places for `blocked`: queues and gates that let no run go on.
+    pub blocked_places: Vec<BlockedPlace>,
+    /// The runs for `blocked`: a step of each waits for a seat of its limit.
+    pub blocked_runs: BTreeSet<RunId>,
     /// The message of the error.
     pub error: MessageCondition,
+}
+
+/// A queue, or a gate of it, that lets no run go on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct BlockedPlace {
+    /// The name of the queue.
+    pub queue: String,
+    /// The gate. `None`: the whole queue, with its gates.
+    pub gate: Option<String>,
+    /// `true` if only runs that were never claimed are held back, as a rate does.
+    pub only_new: bool,
 }
 
 /// The condition on the message of an error. A message has a text if the text stands in it, or in
@@ -157,6 +177,10 @@ impl RunConditions {
             unserved: None,
             unserved_at: Timestamp::from_micros(0),
             unserved_lanes: Vec::new(),
+            blocked: None,
+            blocked_at: Timestamp::from_micros(0),
+            blocked_places: Vec::new(),
+            blocked_runs: BTreeSet::new(),
             error: MessageCondition::default(),
         }
     }
@@ -241,6 +265,23 @@ impl RunConditions {
             && is(self.child, run.parent.is_some())
             && is(self.stuck, run.status == RunStatus::Parked && run.error.is_some())
             && is(self.unserved, is_due(self.unserved_at) && self.unserved_lanes.contains(&run.lane))
+            && is(self.blocked, self.is_blocked(run, is_due(self.blocked_at)))
+    }
+
+    fn is_blocked(&self, run: &Run, is_due: bool) -> bool {
+        let is_held = is_due && self.blocked_places.iter().any(|place| place.holds(run));
+        let awaits_seat = run.paused_at.is_none() && !run.status.is_terminal() && self.blocked_runs.contains(&run.id);
+        is_held || awaits_seat
+    }
+}
+
+impl BlockedPlace {
+    /// Returns whether the place holds a due run back that waits.
+    #[must_use]
+    pub fn holds(&self, run: &Run) -> bool {
+        self.queue == run.lane.queue
+            && (self.gate.is_none() || self.gate == run.gate)
+            && (!self.only_new || run.epoch == 0)
     }
 }
 

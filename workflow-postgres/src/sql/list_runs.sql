@@ -62,5 +62,12 @@ WHERE ($7::text[] IS NULL OR r.status = ANY ($7))
           FROM json_to_recordset($41::text::json) AS u (queue text, workflow text, version text)
       )
   ) = $39)
+  AND ($42::boolean IS NULL OR (r.paused_at IS NULL AND (
+      r.status IN ('pending', 'parked') AND r.available_at <= $43::bigint AND EXISTS (
+          SELECT 1 FROM json_to_recordset($44::text::json) AS b (queue text, gate text, only_new boolean)
+          WHERE b.queue = l.queue AND coalesce(b.gate, l.gate) = l.gate AND (NOT b.only_new OR r.epoch = 0)
+      )
+      OR r.status IN ('pending', 'running', 'parked') AND r.id = ANY ($45::uuid[])
+  )) = $42)
 ORDER BY s.id {order}
 LIMIT $6::bigint

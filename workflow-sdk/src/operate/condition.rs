@@ -2,15 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use workflow_engine::model::{Lane, NameCondition, NamePattern, RunConditions, RunStatus, TagCondition, Timestamp};
+use workflow_engine::model::{NameCondition, NamePattern, RunConditions, RunStatus, TagCondition, Timestamp};
 use workflow_engine::schedule::SCHEDULE_TAG;
 
+use super::places::Places;
 use super::{Fact, Pattern, Query, Term, Test};
 
-/// Returns the conditions of a query that is read at `now`, while no live worker serves the lanes
-/// `unserved`.
-pub(super) fn conditions(query: &Query, now: Timestamp, unserved: Vec<Lane>) -> RunConditions {
-    let mut conditions = RunConditions { unserved_at: now, unserved_lanes: unserved, ..RunConditions::none() };
+/// Returns the conditions of a query that is read at `now`, when these places held runs back.
+pub(super) fn conditions(query: &Query, now: Timestamp, places: Places) -> RunConditions {
+    let mut conditions = RunConditions {
+        unserved_at: now,
+        unserved_lanes: places.unserved,
+        blocked_at: now,
+        blocked_places: places.blocked,
+        blocked_runs: places.awaiting_seats,
+        ..RunConditions::none()
+    };
     let named: BTreeSet<RunStatus> = query
         .terms()
         .iter()
@@ -112,6 +119,11 @@ fn require(conditions: &mut RunConditions, fact: Fact, holds: bool, now: Timesta
             let waits = |status: &RunStatus| matches!(status, RunStatus::Pending | RunStatus::Parked);
             conditions.statuses.retain(|status| !holds || waits(status));
             conditions.require(|all| &mut all.unserved, holds);
+        }
+        (Fact::Blocked, _) => {
+            // A step waits for a seat while a worker drives its run, too.
+            conditions.statuses.retain(|status| !holds || !status.is_terminal());
+            conditions.require(|all| &mut all.blocked, holds);
         }
         (Fact::Canceling, true) => {
             conditions.statuses.retain(|status| !status.is_terminal());

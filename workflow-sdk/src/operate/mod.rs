@@ -31,6 +31,7 @@ mod order_commit;
 mod outcome;
 mod page;
 mod payload;
+mod places;
 mod query;
 mod queues;
 mod run;

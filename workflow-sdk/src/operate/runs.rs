@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 
-use workflow_engine::model::{AwaitedStep, Lane, RunId, RunNow, RunStatus, RunSummary, Timestamp};
+use workflow_engine::model::{AwaitedStep, RunId, RunNow, RunStatus, RunSummary, Timestamp};
 use workflow_engine::store::{DatabaseError, Direction, ListedRuns, RunList, SCAN_BUDGET, Store, list_runs};
 
 use crate::Client;
 
 use super::condition::conditions;
-use super::workers::unserved_lanes;
+use super::places::Places;
 use super::{
     Cursor, HistoryPage, ListHistory, ListRuns, ListTimeline, OperateError, OperateRuns, PayloadOf, Query, RunDetail,
     RunPage, StoredPayload, Timeline, history, run, timeline,
@@ -48,8 +48,8 @@ impl OperateRuns for Client {
 /// Reads a page of runs, and the steps that those of them wait for which are parked.
 async fn read_page(store: &dyn Store, list: &ListRuns, from: Option<RunId>) -> Result<ListedRuns, DatabaseError> {
     let now = store.next_due(&[]).await?.now;
-    let unserved = unserved_lanes(store, &list.query).await?;
-    let mut listed = list_runs(store, &list_of(list, from, now, unserved)).await?;
+    let places = Places::read(store, &list.query, now).await?;
+    let mut listed = list_runs(store, &list_of(list, from, now, places)).await?;
     let is_waiting = |run: &&RunSummary| {
         run.status == RunStatus::Parked && matches!(run.now, RunNow::Waits | RunNow::WaitsUntil { .. })
     };
@@ -73,9 +73,9 @@ fn check(list: &ListRuns) -> Result<Option<RunId>, OperateError> {
     list.cursor.as_ref().map(|cursor| cursor.run(&list.query)).transpose()
 }
 
-fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp, unserved: Vec<Lane>) -> RunList {
+fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp, places: Places) -> RunList {
     RunList {
-        conditions: conditions(&list.query, now, unserved),
+        conditions: conditions(&list.query, now, places),
         from,
         direction: list.direction,
         limit: list.limit,

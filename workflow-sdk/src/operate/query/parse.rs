@@ -2,7 +2,7 @@
 
 use workflow_engine::model::{RunStatus, WorkerId};
 
-use super::words::{FACTS_FOR_LATER, NAMES, NAMES_FOR_LATER, nearest};
+use super::words::{NAMES, NAMES_FOR_LATER, nearest};
 use super::{DurationTest, Fact, Pattern, Query, QueryError, QueryErrorKind, Term, Test, TimeTest};
 
 const QUOTES_HELP: &str = r#"put the whole value in quotes, with \" and \\ in place of " and \"#;
@@ -147,10 +147,6 @@ impl<'a> Reader<'a> {
     /// A status is a fact too: `is:parked` is read as `status:parked`.
     fn fact(&self, value: &Value) -> Result<Test, QueryError> {
         let word = value.text.as_str();
-        if let Some((_, until_then)) = FACTS_FOR_LATER.into_iter().find(|(later, _)| *later == word) {
-            let message = format!("this release cannot search for is:{word}");
-            return Err(self.error(QueryErrorKind::NotSupported, value.at, message, until_then.to_owned()));
-        }
         let test = Fact::parse(word).map(Test::Is).or_else(|| RunStatus::parse(word).map(Test::Status));
         test.ok_or_else(|| {
             let known = Fact::ALL.map(Fact::as_str).into_iter().chain(RunStatus::ALL.map(RunStatus::as_str));

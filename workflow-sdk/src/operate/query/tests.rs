@@ -14,7 +14,7 @@ fn a_query_is_written_in_its_usual_form() {
     for text in [
         "",
         "status:failed workflow:check* queue:mail version:7 tag.customer:42 key:order-* gate:acct-42",
-        "-status:succeeded is:paused -is:late is:unserved schedule:daily-report",
+        "-status:succeeded is:paused -is:late is:unserved -is:blocked schedule:daily-report",
         "started:>-1h ended:<2026-11-01 started:>=2026-11-01T08:00:30Z ended:<=-90s",
         "duration:>5m duration:<=90s duration:>=0s duration:<2d duration:1h..2w",
         "started:2026-11-01..now ended:2026-11-01T00:00:00.000001Z..-2w",
@@ -55,7 +55,7 @@ fn a_mistake_is_named_with_its_place_and_the_way_out() {
         ("duration:>-5m", Kind::BadValue, 9, "write for example >5m"),
         ("-duration:>5m", Kind::NotNegatable, 0, "turn the comparison around"),
         ("input.customer.id:42", Kind::NotSupported, 0, "give the runs a tag"),
-        ("is:blocked", Kind::NotSupported, 3, "cannot search for is:blocked"),
+        ("is:blockd", Kind::BadValue, 3, r#"did you mean "blocked"?"#),
         ("is:pause", Kind::BadValue, 3, r#"did you mean "paused"?"#),
         ("key:", Kind::NoValue, 4, "the word has no value"),
         ("tag.a:", Kind::NoValue, 6, r#"the empty value of a tag is """#),
@@ -136,7 +136,7 @@ fn word() -> impl Strategy<Value = String> {
         ("-?(workflow|queue|version|gate|key):", text.clone()).prop_map(|(name, text)| name + &text),
         ("-?tag\\.[a-z.]{1,5}:", text).prop_map(|(name, text)| name + text.trim_end_matches('*')),
         "-?status:(pending|running|parked|succeeded|failed|canceled)",
-        "-?is:(open|ended|paused|due|late|delayed|canceling|crashed|retried|child|gated|stuck|unserved|parked)",
+        "-?is:(open|ended|paused|due|late|delayed|canceling|crashed|retried|child|gated|stuck|unserved|blocked|parked)",
         ("(started|ended):", time).prop_map(|(name, time)| name + &time),
         "duration:(>|>=|<|<=|[0-9]{1,3}s\\.\\.)[0-9]{1,3}[smhdw]",
     ]

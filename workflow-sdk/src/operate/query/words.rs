@@ -36,11 +36,16 @@ pub enum Fact {
     /// database with very many versions is looked through in part, as for
     /// [`Operate::workflows`](crate::operate::Operate::workflows).
     Unserved,
+    /// The run waits behind a limit. It may be claimed now, but its queue is paused, its queue or
+    /// its gate is full, or the rate of one of them is used up, which holds back runs that were
+    /// never claimed. Or a step of the run waits for a seat of its limit. A database with very many
+    /// gates, or steps that wait, is looked through in part.
+    Blocked,
 }
 
 impl Fact {
     /// All facts.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Open,
         Self::Ended,
         Self::Paused,
@@ -54,6 +59,7 @@ impl Fact {
         Self::Gated,
         Self::Stuck,
         Self::Unserved,
+        Self::Blocked,
     ];
 
     /// How long a late run has been due at least.
@@ -76,6 +82,7 @@ impl Fact {
             Self::Gated => "gated",
             Self::Stuck => "stuck",
             Self::Unserved => "unserved",
+            Self::Blocked => "blocked",
         }
     }
 
@@ -104,10 +111,6 @@ pub(super) const NAMES_FOR_LATER: [(&str, &str); 3] = [
     ("input", "give the runs a tag when they are started, and search for that"),
     ("output", "search for status:succeeded, and read the outputs of the runs"),
 ];
-
-/// Values of `is:` that no list can search for yet, each with what to use until then.
-pub(super) const FACTS_FOR_LATER: [(&str, &str); 1] =
-    [("blocked", "search for is:due, and ask for the explanation of a run")];
 
 /// Returns the known word that is most like this one, if it is like it at all.
 pub(in crate::operate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

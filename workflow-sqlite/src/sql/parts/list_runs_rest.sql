@@ -45,4 +45,12 @@ WHERE (?7 IS NULL OR r.status IN (SELECT value FROM json_each(?7)))
           SELECT u.value ->> 'queue', u.value ->> 'workflow', u.value ->> 'version' FROM json_each(?41) AS u
       )
   ) = ?39)
+  AND (?42 IS NULL OR (r.paused_at IS NULL AND (
+      r.status IN ('pending', 'parked') AND r.available_at <= ?43 AND EXISTS (
+          SELECT 1 FROM json_each(?44) AS b
+          WHERE b.value ->> 'queue' = l.queue AND coalesce(b.value ->> 'gate', l.gate) = l.gate
+            AND (NOT b.value ->> 'only_new' OR r.epoch = 0)
+      )
+      OR r.status IN ('pending', 'running', 'parked') AND r.id IN (SELECT value FROM json_each(?45))
+  )) = ?42)
 LIMIT +?6
