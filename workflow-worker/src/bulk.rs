@@ -39,9 +39,9 @@ const MOST: u32 = 500;
 /// keeps all other writers waiting.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The worker rests for as many times as long as a chunk took, so that an operation takes a seventh
+/// The worker rests for as many times as long as a chunk took, so that an operation takes a quarter
 /// of the time of one connection.
-const REST: u32 = 6;
+const REST: u32 = 3;
 
 /// The longest rest: a database that was away for a while is not left alone for minutes.
 const LONGEST_REST: Duration = Duration::from_secs(1);
