@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{Claim, Clock, Lane, Retention, Timestamp, WorkerId};
-use workflow_engine::store::{DatabaseError, LeaseSession, Renewed, WorkerLock, is_watcher, unlocked};
+use workflow_engine::store::{DatabaseError, LeaseSession, Renewed, WorkerLock, WorkerLook};
 
 use super::PostgresStore;
 use super::call::Limit;
@@ -19,8 +19,8 @@ use super::start::micros;
 use super::witness::Witness;
 use super::{lanes, row};
 
-/// After this session was opened again, it takes no worker for dead for this time: what cut its
-/// connection may have cut those of all workers, as a restart of the server does.
+/// After this session was opened again, it takes no worker for dead for this time: a restart of the
+/// server, which cuts the sessions of all workers, may have cut it.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// The kind of the lock in `end_worker_session.sql`.
@@ -45,8 +45,6 @@ pub(super) struct PostgresLease {
     session: Option<Session>,
     /// Holds the second lock. `None` before the worker is recorded.
     witness: Option<Witness>,
-    /// `true` if the last look has made this worker a watcher.
-    is_watcher: bool,
     /// The end of [`SETTLING`].
     settled_at: Option<Instant>,
 }
@@ -81,7 +79,6 @@ impl PostgresLease {
             recorded_again: store.session.recorded_again(),
             session: None,
             witness: None,
-            is_watcher: false,
             settled_at: None,
         };
         let open = async {
@@ -101,10 +98,12 @@ impl PostgresLease {
         let mut session = match self.session.take() {
             Some(session) => session,
             None => {
+                let connection = connect(&self.pool.connect_options(), &self.sql).await?;
+                // From now on, because the connect may take long.
                 if self.recorded {
                     self.settled_at = Some(Instant::now() + SETTLING);
                 }
-                Session { connection: connect(&self.pool.connect_options(), &self.sql).await?, locked: false }
+                Session { connection, locked: false }
             }
         };
         if !session.locked {
@@ -198,7 +197,7 @@ impl LeaseSession for PostgresLease {
         self.keep(session, OPERATION, result)
     }
 
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+    async fn look(&mut self) -> Result<WorkerLook, DatabaseError> {
         const OPERATION: &str = "look for dead workers";
         let limit = Limit::from_now();
         let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
@@ -218,16 +217,11 @@ impl LeaseSession for PostgresLease {
             Ok(locks)
         };
         let result = limit.run(find).await;
-        let locks = self.keep(session, OPERATION, result)?;
-        self.is_watcher = is_watcher(self.worker, &locks);
+        let mut look = WorkerLook::of(self.worker, &self.keep(session, OPERATION, result)?);
         if self.settled_at.is_some_and(|settled_at| Instant::now() < settled_at) {
-            return Ok(Vec::new());
+            look.unlocked.clear();
         }
-        Ok(unlocked(self.worker, &locks))
-    }
-
-    fn is_watcher(&self) -> bool {
-        self.is_watcher
+        Ok(look)
     }
 
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {

@@ -68,13 +68,13 @@ async fn a_worker_whose_connection_ended_is_seen_and_its_claims_are_due() -> Tes
     let mut watching = fixture.store.open_lease(watcher, &[], &Retention::default()).await?;
     let lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let claim = fixture.started_claim().await?;
-    assert!(watching.unlocked_workers().await?.is_empty());
+    assert!(watching.look().await?.unlocked.is_empty());
     assert!(fixture.claim_for(watcher, 1).await?.is_empty());
 
     drop(lease);
     assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
     assert_eq!(watching.release_worker(fixture.worker).await?, 1);
-    assert!(watching.unlocked_workers().await?.is_empty());
+    assert!(watching.look().await?.unlocked.is_empty());
     let taken = fixture.claim_for(watcher, 1).await?;
     assert_eq!((taken[0].claim.epoch, taken[0].crashes), (claim.epoch + 1, 1));
     Ok(())
@@ -87,15 +87,15 @@ async fn a_cut_connection_is_made_again_with_lock_and_row() -> TestResult {
     let claim = fixture.started_claim().await?;
     cut(&fixture, LEASE_LOCK).await?;
     let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
-    assert!(watching.unlocked_workers().await?.is_empty(), "the witness holds its lock");
+    assert!(watching.look().await?.unlocked.is_empty(), "the witness holds its lock");
     assert_eq!(watching.release_worker(fixture.worker).await?, 1);
 
     let broken = lease.renew(&[claim], LEASE).await;
     assert!(matches!(&broken, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{broken:?}");
     assert_eq!(lease.renew(&[claim], LEASE).await?.len(), 1);
-    assert!(watching.unlocked_workers().await?.is_empty());
+    assert!(watching.look().await?.unlocked.is_empty());
     lease.close().await?;
-    assert!(watching.unlocked_workers().await?.is_empty(), "a worker that ended in good order is forgotten");
+    assert!(watching.look().await?.unlocked.is_empty(), "a worker that ended in good order is forgotten");
     Ok(())
 }
 
@@ -107,7 +107,7 @@ async fn an_older_session_of_the_same_worker_gives_way() -> TestResult {
     let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     drop(older);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(watching.unlocked_workers().await?.is_empty(), "the newer session holds the lock");
+    assert!(watching.look().await?.unlocked.is_empty(), "the newer session holds the lock");
     newer.close().await?;
     Ok(())
 }
@@ -119,7 +119,7 @@ async fn a_cut_of_one_session_leaves_its_worker_locked() -> TestResult {
     let lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
     let look = async || -> TestResult<Vec<WorkerId>> {
         let mut watching = fixture.second().await?.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
-        let unlocked = watching.unlocked_workers().await?;
+        let unlocked = watching.look().await?.unlocked;
         watching.close().await?;
         Ok(unlocked)
     };
@@ -144,9 +144,9 @@ async fn a_session_that_was_cut_takes_no_worker_for_dead_at_once() -> TestResult
     drop(fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?);
     assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
     cut(&fixture, LEASE_LOCK).await?;
-    let broken = watching.unlocked_workers().await;
+    let broken = watching.look().await;
     assert!(matches!(&broken, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{broken:?}");
-    assert!(watching.unlocked_workers().await?.is_empty());
+    assert!(watching.look().await?.unlocked.is_empty());
     assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker], "it settles");
     watching.close().await?;
     Ok(())
@@ -154,7 +154,7 @@ async fn a_session_that_was_cut_takes_no_worker_for_dead_at_once() -> TestResult
 
 async fn eventually_unlocked(watching: &mut dyn workflow_engine::store::LeaseSession) -> TestResult<Vec<WorkerId>> {
     for _ in 0..500 {
-        let unlocked = watching.unlocked_workers().await?;
+        let unlocked = watching.look().await?.unlocked;
         if !unlocked.is_empty() {
             return Ok(unlocked);
         }

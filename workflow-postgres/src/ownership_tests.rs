@@ -171,7 +171,7 @@ async fn a_worker_that_was_recorded_again_does_not_rely_on_its_row_at_once() -> 
     let mut watching = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     assert_eq!(watching.release_worker(fixture.worker).await?, claimed.len() as u64);
     assert_eq!(lease.renew(&claimed, LEASE).await?.len(), claimed.len());
-    assert_eq!(lease.unlocked_workers().await?, []);
+    assert_eq!(lease.look().await?.unlocked, []);
     let recorded: Vec<WorkerId> = fixture.store.workers().await?.iter().map(|worker| worker.id).collect();
     assert!(recorded.contains(&fixture.worker), "{recorded:?}");
     locks_its_runs(&fixture, &claimed).await?;

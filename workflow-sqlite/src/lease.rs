@@ -9,9 +9,7 @@ use sqlx::{Connection, SqliteConnection};
 use workflow_engine::faults::altered;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{Claim, Lane, Retention, Timestamp, WorkerId};
-use workflow_engine::store::{
-    DatabaseError, DatabaseErrorKind, LeaseSession, Renewed, WorkerLock, is_watcher, unlocked,
-};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, LeaseSession, Renewed, WorkerLock, WorkerLook};
 
 use super::database::Database;
 use super::error::{During, with_write_lock, within_deadline};
@@ -31,8 +29,6 @@ struct Session {
     retention: String,
     /// `None` for a database in memory, which has one process and one connection.
     own: Option<Own>,
-    /// `true` if the last look has made this worker a watcher.
-    is_watcher: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +66,7 @@ pub(super) async fn open(
             Some(Own { connection, files, lock })
         }
     };
-    let mut session = Session { database: Arc::clone(database), worker, lanes, retention, own, is_watcher: false };
+    let mut session = Session { database: Arc::clone(database), worker, lanes, retention, own };
     // Each on its own: a repetition of both would drop the lock of the recorded worker.
     with_write_lock!(OPERATION, session.record())?;
     with_write_lock!(OPERATION, session.insert_lanes(served))?;
@@ -134,21 +130,20 @@ impl Session {
         rows.iter().map(row::renewed).collect()
     }
 
-    async fn find_unlocked(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+    async fn look_at_workers(&mut self) -> Result<WorkerLook, DatabaseError> {
         let recorded = self.recorded().await?;
         if !recorded.iter().any(|(worker, _)| *worker == self.worker) {
             self.record_again().await?;
         }
         let now = self.database.now();
-        let Some(own) = &self.own else { return Ok(Vec::new()) };
+        let Some(own) = &self.own else { return Ok(WorkerLook::default()) };
         let look = |(worker, started_at): (WorkerId, Timestamp)| {
             let is_held = worker == self.worker || !own.files.is_dead(worker, now.since(started_at))?;
             Ok(WorkerLock { worker, is_held })
         };
         let locks = recorded.into_iter().map(look).collect::<std::io::Result<Vec<_>>>();
         let locks = locks.map_err(|error| file_error("look at a worker's lock", error))?;
-        self.is_watcher = is_watcher(self.worker, &locks);
-        Ok(unlocked(self.worker, &locks))
+        Ok(WorkerLook::of(self.worker, &locks))
     }
 
     /// Releases claims and forgets the worker in one transaction, so that each death is counted
@@ -211,12 +206,8 @@ impl LeaseSession for Session {
         with_write_lock!("renew claims", self.renew_claims(claims, lease))
     }
 
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
-        with_write_lock!("find dead workers", self.find_unlocked())
-    }
-
-    fn is_watcher(&self) -> bool {
-        self.is_watcher
+    async fn look(&mut self) -> Result<WorkerLook, DatabaseError> {
+        with_write_lock!("look at workers", self.look_at_workers())
     }
 
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {

@@ -22,7 +22,7 @@ async fn only_claims_that_hold_are_renewed() {
         assert_eq!(f.run(claim.run_id).await.available_at, START + LEASE + Duration::from_secs(10));
         f.commit_one(workflow_engine::store::Write::Cancel(claim.run_id)).await;
         assert!(session.renew(&[claim], LEASE).await.unwrap()[0].cancel_requested);
-        assert!(session.unlocked_workers().await.unwrap().is_empty());
+        assert!(session.look().await.unwrap().unlocked.is_empty());
         session.close().await.unwrap();
     }
 }
@@ -36,12 +36,12 @@ async fn a_dead_worker_is_found_and_released() {
     let dying = other.open_lease(dead, &[], &Retention::default()).await.unwrap();
     let run = f.start().await;
     f.claim(dead, 1).await;
-    assert!(session.unlocked_workers().await.unwrap().is_empty());
+    assert!(session.look().await.unwrap().unlocked.is_empty());
     // The end of a process closes its files; nothing else of the session happens.
     drop(dying);
-    assert_eq!(session.unlocked_workers().await.unwrap(), [dead]);
+    assert_eq!(session.look().await.unwrap().unlocked, [dead]);
     assert_eq!(session.release_worker(dead).await.unwrap(), 1);
-    assert!(session.unlocked_workers().await.unwrap().is_empty());
+    assert!(session.look().await.unwrap().unlocked.is_empty());
     let due = f.run(run).await;
     assert_eq!((due.status, due.available_at), (RunStatus::Running, START));
     assert_eq!(f.claim(worker, 1).await[0].crashes, 1);
@@ -57,10 +57,10 @@ async fn a_worker_that_was_forgotten_records_itself_again() {
     let mut first = f.store.open_lease(one, &[], &Retention::default()).await.unwrap();
     let mut second = f.store.open_lease(two, &[], &Retention::default()).await.unwrap();
     second.release_worker(one).await.unwrap();
-    assert!(first.unlocked_workers().await.unwrap().is_empty());
-    assert!(second.unlocked_workers().await.unwrap().is_empty(), "its new lock is held");
+    assert!(first.look().await.unwrap().unlocked.is_empty());
+    assert!(second.look().await.unwrap().unlocked.is_empty(), "its new lock is held");
     drop(first);
-    assert_eq!(second.unlocked_workers().await.unwrap(), [one]);
+    assert_eq!(second.look().await.unwrap().unlocked, [one]);
 }
 
 #[tokio::test]
@@ -129,8 +129,8 @@ async fn a_young_worker_without_a_lock_file_is_not_dead() {
     let mut session = f.store.open_lease(one, &[], &Retention::default()).await.unwrap();
     let _other = f.second_process().await.open_lease(two, &[], &Retention::default()).await.unwrap();
     std::fs::remove_file(f.directory.path().join(format!("runs.db-workers/{two}.lock"))).unwrap();
-    assert_eq!(session.unlocked_workers().await.unwrap(), []);
+    assert_eq!(session.look().await.unwrap().unlocked, []);
     assert!(f.store.workers().await.unwrap().iter().all(|worker| worker.live));
     f.clock.advance(Duration::from_secs(60));
-    assert_eq!(session.unlocked_workers().await.unwrap(), [two]);
+    assert_eq!(session.look().await.unwrap().unlocked, [two]);
 }

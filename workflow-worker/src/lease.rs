@@ -11,7 +11,7 @@ use workflow_engine::executor::Notifier;
 use workflow_engine::faults::{failpoint, failpoint_error, planted};
 use workflow_engine::model::{Claim, Lane, Retention, WorkerId};
 use workflow_engine::observe::{Event, Observers};
-use workflow_engine::store::{LeaseSession, Renewed, Store};
+use workflow_engine::store::{LeaseSession, Renewed, Store, WorkerLook};
 use workflow_sdk::DatabaseError;
 
 use crate::claim_state::Directive;
@@ -25,7 +25,7 @@ use crate::{LapsedLease, WorkerError, WorkerOptions};
 /// sooner.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often a watcher looks (see [`LeaseSession::is_watcher`]).
+/// How often a watcher looks (see [`WorkerLook::is_watcher`]).
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The time between the two looks by which a watcher takes another worker for dead. A living one
@@ -168,9 +168,9 @@ impl LeaseKeeper {
         match self.store.open_lease(self.worker, &self.lanes, &self.retention).await {
             Ok(mut session) => {
                 failpoint("lease.after_open");
-                self.release_at_start(session.as_mut()).await;
+                let pause = self.release_at_start(session.as_mut()).await;
                 let _ = opened.send(Ok(()));
-                self.keep(session, stopping).await;
+                self.keep(session, pause, stopping).await;
             }
             Err(error) => {
                 let _ = opened.send(Err(error.into()));
@@ -178,9 +178,10 @@ impl LeaseKeeper {
         }
     }
 
-    async fn keep(mut self, mut session: Box<dyn LeaseSession>, mut stopping: watch::Receiver<bool>) {
+    /// Renews and looks, the first time after this pause, until it is told to stop.
+    async fn keep(mut self, mut session: Box<dyn LeaseSession>, pause: Duration, mut stopping: watch::Receiver<bool>) {
         let mut renewal = interval(self.lease / RENEWALS_PER_LEASE);
-        let mut look_at = Instant::now();
+        let mut look_at = Instant::now() + pause;
         let lapse = give_up_lapsed(Arc::clone(&self.claims), self.lease / 6);
         let drops_bodies = !self.in_process && self.lapsed_lease == LapsedLease::DropBodies;
         let keep = async {
@@ -287,29 +288,30 @@ impl LeaseKeeper {
     }
 
     /// Releases the claims of dead workers before this one claims: a claim of a run whose lease has
-    /// ended counts no crash.
-    async fn release_at_start(&mut self, session: &mut dyn LeaseSession) {
-        self.release_dead_workers(session).await;
-        if !self.unlocked.is_empty() {
-            if !self.in_process {
-                tokio::time::sleep(LIVENESS_INTERVAL).await;
-            }
-            self.release_dead_workers(session).await;
+    /// ended counts no crash. Returns the time until the next look.
+    async fn release_at_start(&mut self, session: &mut dyn LeaseSession) -> Duration {
+        let pause = self.release_dead_workers(session).await;
+        if self.unlocked.is_empty() {
+            return pause;
         }
+        if !self.in_process {
+            tokio::time::sleep(LIVENESS_INTERVAL).await;
+        }
+        self.release_dead_workers(session).await
     }
 
     /// Releases the claims of workers whose lock was free at the last look and still is. Returns
     /// the time until the next look.
     async fn release_dead_workers(&mut self, session: &mut dyn LeaseSession) -> Duration {
-        let unlocked = match session.unlocked_workers().await {
-            Ok(unlocked) => unlocked,
+        let WorkerLook { unlocked, is_watcher } = match session.look().await {
+            Ok(look) => look,
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for dead workers, trying again");
                 return self.liveness;
             }
         };
         let before = std::mem::replace(&mut self.unlocked, unlocked);
-        let mut pause = match session.is_watcher() {
+        let mut pause = match is_watcher {
             true if self.unlocked.iter().any(|worker| !before.contains(worker)) => CONFIRMATION,
             true => WATCH_INTERVAL,
             false => self.liveness,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, Retention, WorkerId};
-use workflow_engine::store::{LeaseSession, Renewed};
+use workflow_engine::store::{LeaseSession, Renewed, WorkerLook};
 use workflow_sdk::RunStatus;
 use workflow_tests::builders::{LEASE, claim_by, claim_request, park, succeed};
 use workflow_tests::outcome::{applied, lost};
@@ -22,7 +22,7 @@ async fn recorded(fixture: &Fixture) -> usize {
 /// connection is closed.
 async fn is_seen_unlocked(session: &mut Box<dyn LeaseSession>, worker: WorkerId) {
     until("the worker is seen as unlocked", async || {
-        session.unlocked_workers().await.unwrap().contains(&worker).then_some(())
+        session.look().await.unwrap().unlocked.contains(&worker).then_some(())
     })
     .await;
 }
@@ -37,14 +37,14 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
     ];
     for _ in 0..20 {
         for session in &mut sessions {
-            assert_eq!(session.unlocked_workers().await.unwrap(), []);
+            assert_eq!(session.look().await.unwrap().unlocked, []);
         }
     }
     // Two concurrent checks must not mistake each other's check for a lock, or for a missing lock.
     let looks = sessions.map(|mut session| {
         tokio::spawn(async move {
             for _ in 0..50 {
-                assert_eq!(session.unlocked_workers().await.unwrap(), []);
+                assert_eq!(session.look().await.unwrap().unlocked, []);
             }
             session
         })
@@ -61,13 +61,12 @@ pub async fn the_first_two_living_workers_are_watchers(fixture: Fixture) {
     for _ in 0..4 {
         let worker = WorkerId::generate();
         let session = fixture.store.open_lease(worker, &[], &Retention::default()).await.unwrap();
-        assert!(!session.is_watcher(), "a session that has not looked yet");
         sessions.push((worker, session));
     }
     sessions.sort_by_key(|(worker, _)| *worker);
     for (place, (_, session)) in sessions.iter_mut().enumerate() {
-        assert_eq!(session.unlocked_workers().await.unwrap(), []);
-        assert_eq!(session.is_watcher(), place < 2, "{place}");
+        let expected = WorkerLook { unlocked: Vec::new(), is_watcher: place < 2 };
+        assert_eq!(session.look().await.unwrap(), expected, "{place}");
     }
 
     // The first one dies, and the third one takes its place before the dead one is released.
@@ -75,7 +74,7 @@ pub async fn the_first_two_living_workers_are_watchers(fixture: Fixture) {
     drop(session);
     for (place, (_, session)) in sessions.iter_mut().enumerate() {
         is_seen_unlocked(session, dead).await;
-        assert_eq!(session.is_watcher(), place < 2, "{place}");
+        assert_eq!(session.look().await.unwrap().is_watcher, place < 2, "{place}");
     }
     sessions[0].1.release_worker(dead).await.unwrap();
 
@@ -83,8 +82,7 @@ pub async fn the_first_two_living_workers_are_watchers(fixture: Fixture) {
     for (_, session) in sessions {
         session.close().await.unwrap();
     }
-    assert_eq!(last.unlocked_workers().await.unwrap(), []);
-    assert!(!last.is_watcher(), "a worker that is alone has nothing to look at");
+    assert_eq!(last.look().await.unwrap(), WorkerLook::default(), "a worker that is alone has nothing to look at");
     last.close().await.unwrap();
 }
 
@@ -96,7 +94,7 @@ pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
     let mut watcher = second.open_lease(living, &[], &Retention::default()).await.unwrap();
     drop(session);
     is_seen_unlocked(&mut watcher, dead).await;
-    assert_eq!(watcher.unlocked_workers().await.unwrap(), [dead], "only the dead worker, until it is released");
+    assert_eq!(watcher.look().await.unwrap().unlocked, [dead], "only the dead worker, until it is released");
     kept.close().await.unwrap();
     watcher.close().await.unwrap();
 }
@@ -108,7 +106,7 @@ pub async fn a_closed_session_removes_its_worker(fixture: Fixture) {
     assert_eq!(recorded(&fixture).await, 2);
     session.close().await.unwrap();
     assert_eq!(recorded(&fixture).await, 1);
-    assert_eq!(watcher.unlocked_workers().await.unwrap(), []);
+    assert_eq!(watcher.look().await.unwrap().unlocked, []);
     watcher.close().await.unwrap();
     assert_eq!(recorded(&fixture).await, 0);
 }
@@ -128,7 +126,7 @@ pub async fn runs_of_a_released_worker_are_claimable_at_once(fixture: Fixture) {
     for claim in &claims {
         assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
     }
-    assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "the dead worker's row is deleted");
+    assert_eq!(watcher.look().await.unwrap().unlocked, [], "the dead worker's row is deleted");
 
     let taken = fixture.claim(&claim_by(living, 10)).await.runs;
     assert_eq!(taken.len(), 3, "the runs are claimed at once, long before their leases end");
@@ -171,9 +169,9 @@ pub async fn a_forgotten_living_worker_is_recorded_again(fixture: Fixture) {
     for _ in 0..2 {
         watcher.release_worker(worker).await.unwrap();
         // Every living worker repeats this call, also one without claims.
-        session.unlocked_workers().await.unwrap();
+        session.look().await.unwrap();
         assert_eq!(recorded(&fixture).await, 2);
-        assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "and it still holds its lock");
+        assert_eq!(watcher.look().await.unwrap().unlocked, [], "and it still holds its lock");
     }
     drop(session);
     is_seen_unlocked(&mut watcher, worker).await;

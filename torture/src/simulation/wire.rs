@@ -16,7 +16,7 @@ use workflow_engine::store::{
     ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
     ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, Renewed, RunCounts, RunScan, ScannedRuns,
     SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId,
-    SystemStore, WaitStore, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    SystemStore, WaitStore, WaitingApproval, WaitingPlace, WithinError, WorkerLook, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -494,8 +494,8 @@ impl LeaseSession for WiredSession {
         self.wire.call("renew", self.inner.renew(claims, lease), note).await
     }
 
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
-        self.wire.call("unlocked workers", self.inner.unlocked_workers(), quiet).await
+    async fn look(&mut self) -> Result<WorkerLook, DatabaseError> {
+        self.wire.call("look at workers", self.inner.look(), quiet).await
     }
 
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {

@@ -10,8 +10,8 @@ use workflow_torture::worker_process::WorkerSettings;
 
 const RUNS: usize = 5;
 
-/// Far longer than the two looks of a watcher and the claim, for a machine that runs other tests at
-/// the same time. A lease would take 30 seconds. The benchmark `takeover` judges the time itself.
+/// Far longer than the two looks of a watcher and the claim, because other tests run beside this
+/// one, and far shorter than a lease of 30 seconds. The benchmark `takeover` judges the time.
 const BOUND: Duration = Duration::from_secs(3);
 
 /// How often sessions of a living worker are cut. `WORKFLOW_KILL_CUTS` sets another number.

@@ -21,19 +21,12 @@ pub trait LeaseSession: fmt::Debug + Send {
     /// [`DatabaseError`]: any of the claims may have been renewed.
     async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError>;
 
-    /// Returns recorded workers, other than this one, whose liveness lock is free at this moment.
-    /// Records this worker again if another one has removed its record.
+    /// Looks at the liveness locks of the recorded workers. Records this worker again if another
+    /// one has removed its record.
     ///
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError>;
-
-    /// Returns `true` if this worker looks for dead ones often: at the last look it was a
-    /// [watcher](is_watcher). `false` before the first look, and for a store in this process, whose
-    /// workers die together.
-    fn is_watcher(&self) -> bool {
-        false
-    }
+    async fn look(&mut self) -> Result<WorkerLook, DatabaseError>;
 
     /// Forgets a worker that died, counts a crash for each run that it held, and makes those runs
     /// due now, all in one transaction. Returns the number of runs. A run that the worker drove
@@ -61,20 +54,29 @@ pub struct WorkerLock {
     pub is_held: bool,
 }
 
-/// Returns the workers, other than this one, whose lock no process holds.
-#[must_use]
-pub fn unlocked(worker: WorkerId, locks: &[WorkerLock]) -> Vec<WorkerId> {
-    locks.iter().filter(|lock| !lock.is_held && lock.worker != worker).map(|lock| lock.worker).collect()
+/// A look of one worker at the liveness locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerLook {
+    /// The workers, other than this one, whose lock no process holds.
+    pub unlocked: Vec<WorkerId>,
+    /// `true` if this worker is a watcher, which looks often: others are recorded, and at most one
+    /// that lives comes before it in the order of ids. So the cost of the frequent looks does not
+    /// grow with the number of workers. `false` for a store in this process, whose workers die
+    /// together.
+    pub is_watcher: bool,
 }
 
-/// Returns `true` if this worker is a watcher: others are recorded, and at most one that lives
-/// comes before it in the order of ids. So the cost of the frequent looks does not grow with the
-/// number of workers.
-#[must_use]
-pub fn is_watcher(worker: WorkerId, locks: &[WorkerLock]) -> bool {
-    let has_others = locks.iter().any(|lock| lock.worker != worker);
-    let before = locks.iter().filter(|lock| lock.is_held && lock.worker < worker).count();
-    has_others && before < WATCHERS
+impl WorkerLook {
+    /// Returns the look of this worker at these locks.
+    #[must_use]
+    pub fn of(worker: WorkerId, locks: &[WorkerLock]) -> Self {
+        let others = || locks.iter().filter(|lock| lock.worker != worker);
+        let before = others().filter(|lock| lock.is_held && lock.worker < worker).count();
+        Self {
+            unlocked: others().filter(|lock| !lock.is_held).map(|lock| lock.worker).collect(),
+            is_watcher: others().next().is_some() && before < WATCHERS,
+        }
+    }
 }
 
 /// A claim that was renewed.
@@ -102,7 +104,7 @@ mod tests {
 
     /// Returns the numbers of the workers that are watchers.
     fn watchers(locks: &[WorkerLock]) -> Vec<u128> {
-        let watching = locks.iter().filter(|lock| is_watcher(lock.worker, locks));
+        let watching = locks.iter().filter(|lock| WorkerLook::of(lock.worker, locks).is_watcher);
         watching.map(|lock| lock.worker.as_uuid().as_u128()).collect()
     }
 
@@ -117,16 +119,19 @@ mod tests {
     #[test]
     fn a_dead_worker_makes_way_for_the_next() {
         let locks = [lock(1, false), lock(2, true), lock(3, true), lock(4, true)];
-        let live = locks.iter().filter(|lock| lock.is_held && is_watcher(lock.worker, &locks));
+        let live = locks.iter().filter(|lock| lock.is_held && WorkerLook::of(lock.worker, &locks).is_watcher);
         assert_eq!(live.map(|lock| lock.worker).collect::<Vec<_>>(), [locks[1].worker, locks[2].worker]);
         let pair = [lock(1, true), lock(2, false)];
-        assert!(is_watcher(pair[0].worker, &pair), "the last one that lives watches until the dead one is released");
+        assert!(
+            WorkerLook::of(pair[0].worker, &pair).is_watcher,
+            "the last one that lives watches until the dead one is released"
+        );
     }
 
     #[test]
     fn a_worker_never_finds_itself_unlocked() {
         let locks = [lock(1, false), lock(2, false), lock(3, true)];
-        assert_eq!(unlocked(locks[0].worker, &locks), [locks[1].worker]);
-        assert_eq!(unlocked(locks[2].worker, &locks), [locks[0].worker, locks[1].worker]);
+        assert_eq!(WorkerLook::of(locks[0].worker, &locks).unlocked, [locks[1].worker]);
+        assert_eq!(WorkerLook::of(locks[2].worker, &locks).unlocked, [locks[0].worker, locks[1].worker]);
     }
 }

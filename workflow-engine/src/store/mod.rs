@@ -95,7 +95,7 @@ pub use history_page::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
-pub use lease_session::{LeaseSession, Renewed, WorkerLock, is_watcher, unlocked};
+pub use lease_session::{LeaseSession, Renewed, WorkerLock, WorkerLook};
 pub use limited_claim::{LockedQueue, claim_limited};
 pub use line_rate::{LineRate, ReadRates};
 pub use locks::{LockedEvents, Locks, RunState};

@@ -97,7 +97,7 @@ async fn release_dead_workers(source: &Place) -> Result<(), TransferError> {
     tokio::time::sleep(LOOK_AGAIN).await;
     let mut session = source.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await?;
     let released = async {
-        for worker in session.unlocked_workers().await? {
+        for worker in session.look().await?.unlocked {
             session.release_worker(worker).await?;
         }
         Ok::<_, DatabaseError>(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use workflow_engine::model::{Claim, Lane, Retention, RunStatus, WorkerId};
-use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
+use workflow_engine::store::{DatabaseError, LeaseSession, Renewed, WorkerLook};
 
 use super::tables::Tables;
 use super::{Handle, crashes, ownerless};
@@ -45,7 +45,7 @@ impl LeaseSession for Session {
         })
     }
 
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+    async fn look(&mut self) -> Result<WorkerLook, DatabaseError> {
         let database = self.handle.open("find dead workers")?;
         database.change(self.handle.number, |tables, now| {
             let unlocked = tables.workers.unlocked();
@@ -53,7 +53,7 @@ impl LeaseSession for Session {
                 tracing::warn!(worker = %self.worker, "this worker was taken for dead; it records itself again");
                 tables.workers.record(self.worker, (&self.lanes, &self.retention), now);
             }
-            Ok(unlocked)
+            Ok(WorkerLook { unlocked, is_watcher: false })
         })
     }
 
