@@ -14,7 +14,7 @@ use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Write};
 use workflow_sdk::{DatabaseError, Timestamp};
 
 use crate::WorkerError;
-use crate::drive::{drive, send_claimed};
+use crate::drive::{Beginning, drive, send_claimed};
 use crate::due::{FAILURE_DELAY, wait_for_due};
 use crate::queue_watch::{hold_until, look_in_process};
 use crate::shared::{Shared, Slot};
@@ -257,14 +257,18 @@ fn count_begun(shared: &Shared, run: &ClaimedRun, now: Timestamp) {
 
 /// Starts one task per run, each with a permit. Spare permits go back.
 fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut permits: OwnedSemaphorePermit) {
-    for run in runs {
+    // All runs of the claim are present before one of them begins: if that one must be driven
+    // alone, it waits until the others have left.
+    let decide = |run: ClaimedRun| (Beginning::of(shared, &run), run);
+    let runs: Vec<_> = runs.into_iter().map(decide).collect();
+    for (beginning, run) in runs {
         send_claimed(shared.client.observers(), &run, shared.id);
         let guard = shared.claims.insert(run.claim, begun + shared.options.lease);
         let slot = Slot { permit: permits.split(1), _drive: shared.drives.subscribe() };
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
         // Boxed before it is spawned, because tokio and the span would copy the whole future
         // several times.
-        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), guard, slot));
+        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), beginning, guard, slot));
         tokio::spawn(driven.instrument(span));
     }
 }

@@ -11,16 +11,15 @@ use crate::schedules::schedules_are_due;
 use crate::shared::Shared;
 use crate::{Worker, WorkerError};
 
-/// How long the worker waits between two claims of which the first has found less than it asked
-/// for. The claims of such a worker are not kept in the executor, because the answer of each says
-/// whether anything is due.
+/// The pause after a claim that found fewer runs than it asked for. The claims of such a worker are
+/// not kept in the executor, because the answer of each says whether anything is due.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How much longer than its delay a run is waited for that was given back: the clock of the
-/// database decides when it is due.
+/// Added to the delay of a run that was given back, because the clock of the database decides when
+/// the run is due.
 const CLOCK_SLACK: Duration = Duration::from_millis(200);
 
-/// When the last run is due again that a worker gave back to try it again.
+/// The latest time at which a run that this worker gave back is due again.
 #[derive(Debug, Default)]
 pub(crate) struct GivenBack(Mutex<Option<Instant>>);
 
@@ -32,7 +31,7 @@ impl GivenBack {
         *last = (*last).max(due);
     }
 
-    /// Returns whether a run is not due again yet.
+    /// Returns `true` while a run that was given back is not due yet.
     fn is_awaited(&self) -> bool {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|due| Instant::now() < due + CLOCK_SLACK)

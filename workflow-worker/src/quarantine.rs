@@ -33,8 +33,8 @@ const LONE_CRASHES: i64 = 5;
 /// How many runs with so many crashes begin in the first wave.
 const FIRST_WAVES: [(i64, usize); 3] = [(2, 32), (3, 8), (4, 2)];
 
-/// How much earlier and how much later than told a run may come back for its wave, because clocks
-/// differ and claims take time.
+/// A run may come back this much before or after the time of its wave, because clocks differ and
+/// claims take time.
 const EARLY: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_millis(800);
 
@@ -87,7 +87,7 @@ struct Waves {
     left: usize,
     /// How many runs were put off to later waves since the last one began.
     put_off: usize,
-    /// When the last of the runs comes back that were ever put off.
+    /// The latest time at which a run that was put off is due again.
     awaited_until: Option<Instant>,
 }
 
@@ -362,4 +362,4 @@ impl Drop for QuarantineSlot {
 #[cfg(test)]
 #[path = "quarantine_tests.rs"]
 #[allow(clippy::unwrap_used)]
-mod tests;
+pub(crate) mod tests;

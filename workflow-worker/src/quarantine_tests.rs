@@ -4,7 +4,8 @@ use workflow_engine::model::{Lane, Timestamp};
 use super::*;
 use crate::WorkerOptions;
 
-fn run(crashes: i64) -> ClaimedRun {
+/// Returns a run that was claimed once and whose workers died so often.
+pub(crate) fn claimed_run(crashes: i64) -> ClaimedRun {
     ClaimedRun {
         gate: None,
         claim: Claim { run_id: workflow_sdk::RunId::generate(), epoch: 1 },
@@ -33,7 +34,7 @@ fn quarantine() -> Arc<Quarantine> {
 }
 
 fn admitted(quarantine: &Arc<Quarantine>, crashes: i64) -> Option<QuarantineSlot> {
-    match quarantine.admit(&run(crashes)) {
+    match quarantine.admit(&claimed_run(crashes)) {
         Admission::Admitted(slot) => Some(slot),
         Admission::Alone(_) | Admission::Later(..) => None,
     }
@@ -56,7 +57,7 @@ fn each_run_that_is_held_back_comes_back_with_its_wave() {
     let (mut state, now) = (State::default(), Instant::now());
     let mut waves = [0; 5];
     for _ in 0..40 {
-        match state.decide(run(4).claim, 4, now) {
+        match state.decide(claimed_run(4).claim, 4, now) {
             Decision::Begin => waves[0] += 1,
             Decision::Later(delay) => waves[usize::try_from(delay.as_secs()).unwrap()] += 1,
             Decision::Alone => panic!("four crashes"),
@@ -70,11 +71,11 @@ fn each_run_that_is_held_back_comes_back_with_its_wave() {
 async fn a_run_with_five_crashes_waits_until_it_is_alone_and_keeps_others_out() {
     let quarantine = quarantine();
     let other = admitted(&quarantine, 0).unwrap();
-    let suspect = run(5);
+    let suspect = claimed_run(5);
     let Admission::Alone(turn) = quarantine.admit(&suspect) else { panic!("alone") };
     assert_eq!(quarantine.closed().now_or_never(), Some(suspect.claim));
     assert!(admitted(&quarantine, 0).is_none() && admitted(&quarantine, 5).is_none());
-    let Admission::Later(given_back, _) = quarantine.admit(&run(0)) else { panic!("later") };
+    let Admission::Later(given_back, _) = quarantine.admit(&claimed_run(0)) else { panic!("later") };
     let mut turn = Box::pin(turn.wait());
     assert!(futures::poll!(&mut turn).is_pending());
     drop(other);
@@ -94,7 +95,7 @@ async fn a_run_with_five_crashes_waits_until_it_is_alone_and_keeps_others_out() 
 async fn a_run_that_is_never_alone_lets_others_begin_again() {
     let quarantine = quarantine();
     let _other = admitted(&quarantine, 0).unwrap();
-    let Admission::Alone(turn) = quarantine.admit(&run(5)) else { panic!("alone") };
+    let Admission::Alone(turn) = quarantine.admit(&claimed_run(5)) else { panic!("alone") };
     assert!(turn.wait().await.is_none());
     assert!(admitted(&quarantine, 0).is_some());
 }
@@ -187,7 +188,7 @@ impl Simulation {
             bodies.insert((number + 1) * bodies.len() / (poisons.len() + 1), (body, true));
         }
         let of_body = |(body, is_poison)| SimulatedRun {
-            claim: run(0).claim,
+            claim: claimed_run(0).claim,
             body,
             is_poison,
             phase: Phase::Due(Duration::ZERO),

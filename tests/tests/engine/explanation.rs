@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Explanation, Priority, StepKind};
+use workflow_sdk::{Explanation, Priority, QueueLimits, StepKind};
 use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, Probe, until};
 
@@ -192,10 +192,10 @@ pub async fn a_wait_for_a_free_worker_is_explained(db: Live) {
     reaches(&first, RunStatus::Running).await;
     let second = db.client.start(checkout, ()).await.unwrap();
     let third = db.client.start(checkout, ()).await.unwrap();
-    for (run, before) in [(&second, "it is the next of its lane"), (&third, "1 run of its lane is before it")] {
+    for (run, before) in [(&second, "no due run"), (&third, "1 due run")] {
         let due = run.run().await.unwrap().available_at;
         let expected = format!("the run is due since {due}; 1 worker serves it and takes it once it has room");
-        assert_eq!(why(run).await, format!("{expected}; {before}"));
+        assert_eq!(why(run).await, format!("{expected}; {before} of its lane and gate is before it"));
     }
     let urgent = db.client.start(checkout, ()).priority(Priority::Urgent);
     let explained = db.client.explain_start(urgent).await.unwrap();
@@ -254,4 +254,19 @@ pub async fn a_worker_that_works_once_waits_for_runs_that_it_holds_back(db: Live
     for run in &runs {
         assert_eq!(run.status().await.unwrap(), RunStatus::Succeeded);
     }
+}
+
+pub async fn a_worker_that_works_once_leaves_runs_that_may_not_begin(db: Live) {
+    db.client.queue("night").pause("the night has not begun").await.unwrap();
+    db.client.queue("closed").set_limits(QueueLimits::none().concurrency(0)).await.unwrap();
+    let start = async |queue: &str| db.client.start(checkout, ()).queue(queue).await.unwrap();
+    let runs = [start("night").await, start("closed").await, start("open").await];
+    let probe = Probe::new();
+    probe.open("charge");
+    let worker = db.worker(probe).register(checkout).queues(["night", "closed", "open"]);
+    worker.run_once().await.unwrap();
+    let [paused, full, open] = runs;
+    assert_eq!(open.status().await.unwrap(), RunStatus::Succeeded);
+    assert_eq!(paused.status().await.unwrap(), RunStatus::Pending);
+    assert_eq!(full.status().await.unwrap(), RunStatus::Pending);
 }

@@ -611,6 +611,7 @@ workflow_tests::cases! {
         a_wait_for_a_free_worker_is_explained,
         a_run_that_is_held_back_is_explained,
         a_worker_that_works_once_waits_for_runs_that_it_holds_back,
+        a_worker_that_works_once_leaves_runs_that_may_not_begin,
     }
     schedules {
         two_workers_start_one_run_per_occurrence,

@@ -72,7 +72,10 @@ pub async fn limits_that_an_operator_sets_hold_without_a_restart(db: Live) {
     .await;
     let said = full.explain().await.unwrap();
     assert!(matches!(said, Explanation::QueueFull { limit: 1, .. }), "{said:?}");
-    let text = format!("but 1 of 1 runs of queue mail are under way: {}; it is the next of its lane", first.id());
+    let text = format!(
+        "but 1 of 1 runs of queue mail are under way: {}; no due run of its lane and gate is before it",
+        first.id()
+    );
     assert!(said.to_string().ends_with(&text), "{said}");
     let Explanation::QueueFull { held_by, .. } = &said else { panic!("{said:?}") };
     assert_eq!(held_by.as_slice(), [first.id()]);

@@ -8,6 +8,8 @@ use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, Ret
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
 use crate::claim_state::Directive;
+use crate::quarantine::Admission;
+use crate::shared::Shared;
 
 /// How long a run whose history does not fit the code waits for other code.
 const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
@@ -59,19 +61,39 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Returns when the run is due again, if this worker gives it back only to try it again.
+    /// Returns the delay until the run is due again, if this worker gives it back only to try it
+    /// again.
     pub(super) fn comes_back_after(&self) -> Option<Duration> {
         match self {
             Self::HeldBack(delay) => Some(*delay),
             Self::Blocked => Some(BLOCKED_DELAY),
+            // Not due at once, because the next read would often fail for the same reason.
             Self::Unreadable(error) if error.kind.is_transient() => Some(REREAD_DELAY),
             _ => None,
         }
     }
 }
 
+/// The decision about a claimed run before it is driven.
+pub(crate) enum Beginning {
+    /// The run ends at once.
+    End(Box<Write>),
+    /// See [`Shared::admit`].
+    Drive(Option<Admission>),
+}
+
+impl Beginning {
+    /// Decides about a claimed run.
+    pub(crate) fn of(shared: &Shared, run: &ClaimedRun) -> Self {
+        match before_drive(run, shared.clock.now(), shared.options.max_crashes) {
+            Some(end) => Self::End(Box::new(end)),
+            None => Self::Drive(shared.admit(run)),
+        }
+    }
+}
+
 /// Returns the write that ends a claimed run before its workflow is called, if it is to end.
-pub(super) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
+fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
     let ClaimedRun { claim, parent_run_id, .. } = *run;
     // Only an earlier claim can have started children and begun waits.
     let was_claimed = claim.epoch > 1;
@@ -175,6 +197,9 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
     };
     // Short waits leave the deadline out: one that has passed would make the run due at once.
     let park = |until, error, reset_crashes| park_write(run.wakes, until, false, error, reset_crashes);
+    if let Some(delay) = exit.comes_back_after() {
+        return park(now + delay, None, false);
+    }
     match exit {
         Exit::Ended(result, interruption) => end(run_end(result, interruption)),
         Exit::Continued(input) => Some(Write::Continue(ContinueWrite { claim: run.claim, input })),
@@ -185,8 +210,6 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
             let until = (now + DIVERGENCE_DELAY).min(grace_ends_at.unwrap_or(Timestamp::FAR_FUTURE));
             park(until, Some(divergence.to_stored()), false)
         }
-        // Not due at once, because the next read would often fail for the same reason.
-        Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
         Exit::Unreadable(error) => {
             // The text of an error that is not understood here stays for a worker that reads it.
             let mut stored = unreadable(&error);
@@ -194,9 +217,7 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
             park(now + DIVERGENCE_DELAY, Some(stored), false)
         }
         Exit::Released => park(now, None, false),
-        Exit::HeldBack(delay) => park(now + delay, None, false),
-        Exit::Blocked => park(now + BLOCKED_DELAY, None, false),
-        Exit::Lost => None,
+        Exit::HeldBack(_) | Exit::Blocked | Exit::Lost => None,
     }
 }
 

@@ -91,11 +91,10 @@ mod tests {
     use std::task::Poll;
 
     use futures::poll;
-    use workflow_engine::model::{Claim, Lane};
     use workflow_engine::store::{EndWrite, RunEnd};
-    use workflow_sdk::Timestamp;
 
     use super::*;
+    use crate::quarantine::tests::claimed_run;
     use crate::shutdown::all_ended;
 
     #[tokio::test]
@@ -103,28 +102,8 @@ mod tests {
         let shared = Shared::idle(1).await;
         let permit = Arc::clone(&shared.permits).try_acquire_owned().unwrap();
         let slot = Slot { permit: Some(permit), _drive: shared.drives.subscribe() };
-        let claim = Claim { run_id: "00000000-0000-0000-0000-000000000001".parse().unwrap(), epoch: 1 };
-        let run = ClaimedRun {
-            gate: None,
-            claim,
-            lane: Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() },
-            input: "null".into(),
-            wakes: 0,
-            crashes: 0,
-            lone_crashes: 0,
-            attempt: 1,
-            generation: 0,
-            depth: 0,
-            trace: None,
-            parent_run_id: None,
-            deadline_at: None,
-            cancel_requested: false,
-            created_at: Timestamp::from_micros(0),
-            started_at: Timestamp::from_micros(0),
-            lease_until: Timestamp::from_micros(0),
-            error: None,
-            unreadable: None,
-        };
+        let run = claimed_run(0);
+        let claim = run.claim;
         let end =
             EndWrite { claim, parent_run_id: None, has_children: false, has_event_waits: false, end: RunEnd::Canceled };
 

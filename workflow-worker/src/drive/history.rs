@@ -2,6 +2,7 @@
 
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::observe::OpenSpan;
+use workflow_engine::replay::HistorySize;
 use workflow_engine::runtime::RunSettings;
 use workflow_engine::schedule::Occurrence;
 use workflow_engine::store::ClaimedRun;
@@ -55,4 +56,17 @@ pub(super) fn settings_of(run: &ClaimedRun, occurrence: Option<Occurrence>, clie
         payload_limit: client.payload_limit(),
         span,
     }
+}
+
+/// Logs that the history of a run has become large.
+pub(super) fn warn_of_size(run: &ClaimedRun, size: HistorySize) {
+    let HistorySize { steps, bytes } = size;
+    let workflow = &run.lane.workflow;
+    tracing::warn!(
+        run_id = %run.claim.run_id,
+        workflow,
+        steps,
+        bytes,
+        "the run's history grows large, and every replay reads all of it: use ctx.continue_as_new"
+    );
 }

@@ -19,19 +19,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::replay::{ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next};
+use workflow_engine::replay::{ChildEnd, Divergence, Interrupted, Interruption, Next};
 use workflow_engine::runtime::RunCell;
-use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox};
+use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox, Write};
 use workflow_sdk::{DatabaseError, Timestamp};
 
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
-use self::exit::{
-    Exit, LeftBehind, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end,
-};
+use self::exit::{Exit, LeftBehind, after_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
 use self::external_events::{CHILD_LOOK_INTERVAL, ExternalEvents, read_events};
 use self::finish::{finish, report};
-use self::history::{load_history, load_occurrence, settings_of};
+use self::history::{load_history, load_occurrence, settings_of, warn_of_size};
 use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
 use self::wait::{Fact, Plan, Standstill, next_fact, next_fact_without_database};
@@ -43,18 +41,24 @@ use crate::saturation::SaturationWatch;
 use crate::shared::{Shared, Slot};
 
 pub(crate) use self::events::send_claimed;
-pub(crate) use self::exit::unreadable;
+pub(crate) use self::exit::{Beginning, unreadable};
 
 /// Drives one claimed run until it ends, parks or is lost, and commits which of these it is.
 ///
 /// A worker has one such future per run. Its large parts are boxed, so that the future fits in a
 /// block that an allocator keeps ready (a kilobyte in glibc).
-pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: ClaimGuard, slot: Slot) {
-    let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
-    if let Some(end) = end {
-        return finish(&shared, &run, end, false, slot).await;
-    }
-    let ((exit, left), presence) = match shared.admit(&run) {
+pub(crate) async fn drive(
+    shared: Arc<Shared>,
+    run: Box<ClaimedRun>,
+    beginning: Beginning,
+    claim: ClaimGuard,
+    slot: Slot,
+) {
+    let admission = match beginning {
+        Beginning::End(end) => return finish(&shared, &run, end, false, slot).await,
+        Beginning::Drive(admission) => admission,
+    };
+    let ((exit, left), presence) = match admission {
         Some(Admission::Admitted(place)) => (drive_to_exit(&shared, &run, claim, &place).await, Some(place)),
         Some(Admission::Alone(turn)) => Box::pin(drive_alone(&shared, &run, claim, turn)).await,
         Some(Admission::Later(place, delay)) => ((Exit::HeldBack(delay), LeftBehind::default()), Some(place)),
@@ -251,15 +255,7 @@ impl<'a> Drive<'a> {
         }
         if !self.has_warned_of_size && options.warns_of(size) {
             self.has_warned_of_size = true;
-            let HistorySize { steps, bytes } = size;
-            let workflow = &self.run.lane.workflow;
-            tracing::warn!(
-                run_id = %self.run.claim.run_id,
-                workflow,
-                steps,
-                bytes,
-                "the run's history grows large, and every replay reads all of it: use ctx.continue_as_new"
-            );
+            warn_of_size(self.run, size);
         }
         Ok(())
     }
