@@ -179,7 +179,7 @@ pub(super) fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> R
         .bind(serde_json::to_string(&conditions.unserved_lanes).map_err(Failure::invalid)?)
         .bind(conditions.blocked)
         .bind(conditions.blocked_at.as_micros())
-        .bind(serde_json::to_string(&conditions.blocked_places).map_err(Failure::invalid)?)
+        .bind(serde_json::to_string(&conditions.blockers).map_err(Failure::invalid)?)
         .bind(runs(&conditions.blocked_runs)))
 }
 

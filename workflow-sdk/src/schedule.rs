@@ -317,8 +317,8 @@ impl Schedule {
     }
 
     /// Returns the first occurrences after a time, at most `count` of them and at most 1,000: from
-    /// the declaration alone, without a database. Show them beside a cron expression: they say more
-    /// than its words.
+    /// the declaration alone, without a database. Show the occurrences beside a cron expression: an
+    /// expression is easily misread.
     ///
     /// # Errors
     /// [`InvalidSchedule::Cron`] and [`InvalidSchedule::Zone`].

@@ -116,7 +116,7 @@ fn bind_conditions(query: ListQuery, conditions: &RunConditions) -> Result<ListQ
         .bind(json_unless_empty(&conditions.unserved_lanes)?)
         .bind(conditions.blocked)
         .bind(conditions.blocked_at.as_micros())
-        .bind(json_unless_empty(&conditions.blocked_places)?)
+        .bind(json_unless_empty(&conditions.blockers)?)
         .bind(runs(&conditions.blocked_runs)?))
 }
 

@@ -226,7 +226,7 @@ pub async fn runs_of_a_dead_worker_behind_gates_are_taken_over_at_once(fixture: 
     let mut watcher =
         fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.expect("a session");
     until("the worker is seen as unlocked", async || {
-        watcher.unlocked_workers().await.expect("a look").contains(&dead).then_some(())
+        watcher.look().await.expect("a look").unlocked.contains(&dead).then_some(())
     })
     .await;
     assert_eq!(watcher.release_worker(dead).await.expect("a release"), 3);

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    BlockedPlace, DurationSpan, MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions,
+    Blocker, DurationSpan, MessageCondition, NameCondition, NamePattern, NewRun, Priority, Run, RunConditions,
     RunSummary, StartTime, TagCondition, TimeSpan,
 };
 use workflow_engine::store::{Direction, ListedRuns, RunEnd, RunList, SCAN_BUDGET, ScanSource, Write, list_runs};
@@ -172,14 +172,14 @@ fn every_condition(fixture: &Fixture, runs: &[Run]) -> Vec<RunConditions> {
             every.push(RunConditions { unserved, unserved_at: now, unserved_lanes: unserved_lanes.clone(), ..all() });
         }
     }
-    let place = |queue: &str, gate: Option<&str>, only_new| BlockedPlace {
+    let place = |queue: &str, gate: Option<&str>, only_new| Blocker {
         queue: queue.to_owned(),
         gate: gate.map(str::to_owned),
         only_new,
     };
     let (default, mail) = (place("default", None, false), place("mail", Some("acct-42"), false));
     let every_run: BTreeSet<RunId> = runs.iter().map(|run| run.id).collect();
-    for (blocked_places, blocked_runs) in [
+    for (blockers, blocked_runs) in [
         (Vec::new(), BTreeSet::new()),
         (vec![default.clone()], BTreeSet::new()),
         (vec![mail.clone(), place("slow", None, true)], BTreeSet::new()),
@@ -189,8 +189,8 @@ fn every_condition(fixture: &Fixture, runs: &[Run]) -> Vec<RunConditions> {
         (vec![default, mail], every_run),
     ] {
         for blocked in [Some(true), Some(false)] {
-            let (blocked_places, blocked_runs) = (blocked_places.clone(), blocked_runs.clone());
-            every.push(RunConditions { blocked, blocked_at: now, blocked_places, blocked_runs, ..all() });
+            let (blockers, blocked_runs) = (blockers.clone(), blocked_runs.clone());
+            every.push(RunConditions { blocked, blocked_at: now, blockers, blocked_runs, ..all() });
         }
     }
     every.push(RunConditions { due_at: Some(now), ..all() });

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, Retention, SignalKey, StartTime, WorkerId};
-use workflow_engine::store::{ApprovalList, ApprovalPlace, INBOX_PAGE, Write};
+use workflow_engine::store::{ApprovalCursor, ApprovalList, INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
@@ -381,7 +381,7 @@ fn asked(step_key: &str) -> StepAttempt {
 
 /// Asks for the first approvals and decisions.
 fn asked_first(run: Option<RunId>, limit: u32) -> ApprovalList {
-    ApprovalList { run, decisions: true, after: ApprovalPlace::first(), limit }
+    ApprovalList { run, decisions: true, after: ApprovalCursor::first(), limit }
 }
 
 async fn approvals(fixture: &Fixture, run: Option<RunId>) -> Vec<(RunId, String)> {
@@ -457,10 +457,10 @@ pub async fn decisions_are_listed_beside_approvals(fixture: Fixture) {
     for one in &all {
         let page = listed(&list).await;
         assert_eq!(page.iter().collect::<Vec<_>>(), [one]);
-        list.after = page[0].place();
+        list.after = page[0].cursor();
     }
     assert_eq!(listed(&list).await, []);
-    let of_run = ApprovalList { run: Some(first.run_id), after: all[0].place(), ..asked_first(None, 100) };
+    let of_run = ApprovalList { run: Some(first.run_id), after: all[0].cursor(), ..asked_first(None, 100) };
     assert_eq!(listed(&of_run).await, all[2..]);
     let approvals_alone = ApprovalList { decisions: false, ..asked_first(None, 100) };
     assert_eq!(listed(&approvals_alone).await, all[..1]);

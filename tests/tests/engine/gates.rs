@@ -89,7 +89,10 @@ pub async fn a_run_behind_a_full_gate_says_so_and_begins_when_the_limit_rises(db
     .await;
     let text = said.to_string();
     let full = "but 1 of 1 runs behind gate acct-1 of queue default are under way";
-    assert!(text.ends_with(&format!(", {full}: {}; it is the next of its lane", first.id())), "{text}");
+    assert!(
+        text.ends_with(&format!(", {full}: {}; no due run of its lane and gate is before it", first.id())),
+        "{text}"
+    );
     let Explanation::GateFull { running, held_by, ahead, .. } = &said else { panic!("{said:?}") };
     assert_eq!((running.map(|count| count.runs), held_by.as_slice()), (Some(1), &[first.id()][..]));
     assert_eq!(ahead.map(|count| (count.runs, count.at_least)), Some((0, false)));

@@ -235,7 +235,7 @@ pub async fn a_worker_keeps_what_an_operator_has_changed(db: Live) {
     let reverted = view().await;
     assert_eq!((reverted.declaration.timing.every, reverted.drifted_from), (Some(HOUR), None));
 
-    // What an operator has created is not taken over by code.
+    // Code cannot declare a schedule that an operator has created.
     perform(client, create("by hand", json!({ "every_ms": 60_000 }))).await.unwrap();
     let refused = declares("by hand").await.unwrap_err().to_string();
     assert!(refused.contains("a client has created a schedule \"by hand\""), "{refused}");

@@ -80,7 +80,7 @@ pub use retention::{Retain, Retention};
 pub use retry::Retry;
 pub use run::{KeyReuse, Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
 pub use run_conditions::{
-    BlockedPlace, DurationSpan, MessageCondition, NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan,
+    Blocker, DurationSpan, MessageCondition, NameCondition, NamePattern, RunConditions, TagCondition, TimeSpan,
 };
 pub use run_filter::RunFilter;
 pub use run_history::{HistoryError, RecordedRun, RunHistory};

@@ -65,12 +65,12 @@ pub struct RunConditions {
     /// The lanes for `unserved`: those that no live worker serves.
     pub unserved_lanes: Vec<Lane>,
     /// Whether the run is held back. It is not paused, and either it waits, is due at `blocked_at`
-    /// and one of `blocked_places` holds it, or it has not ended and is one of `blocked_runs`.
+    /// and one of `blockers` holds it, or it has not ended and is one of `blocked_runs`.
     pub blocked: Option<bool>,
     /// The time for `blocked`.
     pub blocked_at: Timestamp,
-    /// The places for `blocked`: queues and gates that let no run go on.
-    pub blocked_places: Vec<BlockedPlace>,
+    /// The blockers for `blocked`.
+    pub blockers: Vec<Blocker>,
     /// The runs for `blocked`: a step of each waits for a seat of its limit.
     pub blocked_runs: BTreeSet<RunId>,
     /// The message of the error.
@@ -79,7 +79,7 @@ pub struct RunConditions {
 
 /// A queue, or a gate of it, that lets no run go on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-pub struct BlockedPlace {
+pub struct Blocker {
     /// The name of the queue.
     pub queue: String,
     /// The gate. `None`: the whole queue, with its gates.
@@ -179,7 +179,7 @@ impl RunConditions {
             unserved_lanes: Vec::new(),
             blocked: None,
             blocked_at: Timestamp::from_micros(0),
-            blocked_places: Vec::new(),
+            blockers: Vec::new(),
             blocked_runs: BTreeSet::new(),
             error: MessageCondition::default(),
         }
@@ -269,14 +269,14 @@ impl RunConditions {
     }
 
     fn is_blocked(&self, run: &Run, is_due: bool) -> bool {
-        let is_held = is_due && self.blocked_places.iter().any(|place| place.holds(run));
+        let is_held = is_due && self.blockers.iter().any(|blocker| blocker.holds(run));
         let awaits_seat = run.paused_at.is_none() && !run.status.is_terminal() && self.blocked_runs.contains(&run.id);
         is_held || awaits_seat
     }
 }
 
-impl BlockedPlace {
-    /// Returns whether the place holds a due run back that waits.
+impl Blocker {
+    /// Returns `true` if this blocker holds a due run back that waits.
     #[must_use]
     pub fn holds(&self, run: &Run) -> bool {
         self.queue == run.lane.queue

@@ -3,19 +3,19 @@ use crate::model::{Lane, RunId, StepKind, Timestamp};
 /// Says which approvals and decisions are read: see [`Store::approvals`](super::Store::approvals).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalList {
-    /// Only those of this run. `None`: those of all runs.
+    /// Reads only the waits of this run. `None` reads the waits of all runs.
     pub run: Option<RunId>,
     /// `true`: decisions are read beside approvals.
     pub decisions: bool,
-    /// Only those behind this place.
-    pub after: ApprovalPlace,
+    /// Reads only waits after this one.
+    pub after: ApprovalCursor,
     /// The largest number of rows.
     pub limit: u32,
 }
 
 /// The place of an approval or a decision in the list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ApprovalPlace {
+pub struct ApprovalCursor {
     /// When the run began to wait.
     pub started_at: Timestamp,
     /// The run.
@@ -24,7 +24,7 @@ pub struct ApprovalPlace {
     pub step_key: String,
 }
 
-impl ApprovalPlace {
+impl ApprovalCursor {
     /// The place before all others.
     #[must_use]
     pub fn first() -> Self {
@@ -56,7 +56,7 @@ pub struct WaitingApproval {
 impl WaitingApproval {
     /// Returns the place of the step in the list.
     #[must_use]
-    pub fn place(&self) -> ApprovalPlace {
-        ApprovalPlace { started_at: self.started_at, run_id: self.run_id, step_key: self.step_key.clone() }
+    pub fn cursor(&self) -> ApprovalCursor {
+        ApprovalCursor { started_at: self.started_at, run_id: self.run_id, step_key: self.step_key.clone() }
     }
 }

@@ -74,7 +74,7 @@ mod worker_record;
 mod write;
 
 pub use apply::{apply, apply_within};
-pub use approval::{ApprovalList, ApprovalPlace, WaitingApproval};
+pub use approval::{ApprovalCursor, ApprovalList, WaitingApproval};
 pub use attempt_row::AttemptRow;
 pub use audit::{AuditList, AuditedWrite, InsertedAudit, ListedAudits};
 pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};

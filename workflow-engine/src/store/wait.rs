@@ -14,7 +14,8 @@ pub const MOST_ROWS: u32 = 32;
 /// The most steps of a run that [`WaitStore::awaited_steps`] returns.
 pub const MOST_AWAITED: u32 = 3;
 
-/// Tells what runs wait for. Each read is bounded, and uses the indexes of the claim or the keys of
+/// Reads the holders of slots, the due runs before a run, and the steps that parked runs wait for.
+/// Each read is bounded, and uses the indexes of the claim or the keys of
 /// the tables.
 #[async_trait]
 pub trait WaitStore {

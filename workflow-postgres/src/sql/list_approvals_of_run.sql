@@ -1,5 +1,6 @@
 -- Called by: read.rs. As list_approvals.sql, and $6 is a run.
--- Guarantees: as list_approvals.sql, of that run. They are few, and sorted.
+-- Guarantees: returns the rows of list_approvals.sql that belong to run $6. It sorts them: one run
+-- has few waits.
 SELECT r.id, r.workflow_name, l.version, l.queue, a.step_key, a.kind, a.output, a.started_at
 FROM {schema}.step_attempts AS a
 JOIN {schema}.workflow_runs AS r ON r.id = a.run_id

@@ -9,7 +9,7 @@ use workflow_engine::model::{
     Timestamp, WaitNote, approval_signal, decision_of,
 };
 use workflow_engine::runtime::round_trip_for_caller;
-use workflow_engine::store::{ApprovalList, ApprovalPlace, Outcome, WaitingApproval, Write};
+use workflow_engine::store::{ApprovalCursor, ApprovalList, Outcome, WaitingApproval, Write};
 
 use super::{Client, ClientError};
 
@@ -206,7 +206,7 @@ impl Client {
     }
 
     async fn read_approvals(&self, run_id: Option<RunId>) -> Result<Vec<PendingApproval>, ClientError> {
-        let list = ApprovalList { run: run_id, decisions: false, after: ApprovalPlace::first(), limit: MAX_APPROVALS };
+        let list = ApprovalList { run: run_id, decisions: false, after: ApprovalCursor::first(), limit: MAX_APPROVALS };
         let approvals = self.read(self.store().approvals(&list)).await?;
         Ok(approvals.into_iter().map(PendingApproval::from).collect())
     }

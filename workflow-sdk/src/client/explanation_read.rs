@@ -62,8 +62,8 @@ impl Client {
     /// nothing is written.
     ///
     /// The answer is that of [`Client::explain`] for a run that was started at this moment, so
-    /// [`Explanation::Due`] means that no limit holds it back and tells how many runs of its lane
-    /// go first, and [`Explanation::Scheduled`] means that the start has a delay. The next moment
+    /// [`Explanation::Due`] means that no limit holds it back, and tells how many due runs of its
+    /// lane go first. [`Explanation::Scheduled`] means that the start has a delay. The next moment
     /// may be another one. Another run with the key or single key of the start is not looked for.
     ///
     /// # Errors

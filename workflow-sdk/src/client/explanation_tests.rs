@@ -94,9 +94,15 @@ fn the_sentence_names_the_runs_that_hold_the_slots() {
         text.split_once(", but ").unwrap().1.to_owned()
     };
     let full = "of 3 runs of queue mail are under way";
-    assert_eq!(said(3, &[a, b, c], 0), format!("3 {full}: {a}, {b} and {c}; it is the next of its lane"));
-    assert_eq!(said(5, &[a, b, c], 1), format!("5 {full}: {a}, {b}, {c} and 2 more; 1 run of its lane is before it"));
-    assert_eq!(said(3, &[a], 27), format!("3 {full}: {a} and 2 more; 27 runs of its lane are before it"));
+    assert_eq!(
+        said(3, &[a, b, c], 0),
+        format!("3 {full}: {a}, {b} and {c}; no due run of its lane and gate is before it")
+    );
+    assert_eq!(
+        said(5, &[a, b, c], 1),
+        format!("5 {full}: {a}, {b}, {c} and 2 more; 1 due run of its lane and gate is before it")
+    );
+    assert_eq!(said(3, &[a], 27), format!("3 {full}: {a} and 2 more; 27 due runs of its lane and gate are before it"));
     // The slots were given back between two reads.
-    assert_eq!(said(3, &[], 1_001), format!("3 {full}; 1000+ runs of its lane are before it"));
+    assert_eq!(said(3, &[], 1_001), format!("3 {full}; 1000+ due runs of its lane and gate are before it"));
 }

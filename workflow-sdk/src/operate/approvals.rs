@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{RunId, Timestamp};
-use workflow_engine::store::{ApprovalList, ApprovalPlace};
+use workflow_engine::store::{ApprovalCursor, ApprovalList};
 
 use crate::{Client, PendingApproval};
 
@@ -99,20 +99,20 @@ pub struct ApprovalPage {
 
 /// The place of an approval or a decision in the list.
 #[derive(Debug, Serialize, Deserialize)]
-struct Place {
+struct LastApproval {
     since: Timestamp,
     run: RunId,
     step: String,
 }
 
-impl From<ApprovalPlace> for Place {
-    fn from(ApprovalPlace { started_at: since, run_id: run, step_key: step }: ApprovalPlace) -> Self {
+impl From<ApprovalCursor> for LastApproval {
+    fn from(ApprovalCursor { started_at: since, run_id: run, step_key: step }: ApprovalCursor) -> Self {
         Self { since, run, step }
     }
 }
 
-impl From<Place> for ApprovalPlace {
-    fn from(Place { since: started_at, run: run_id, step: step_key }: Place) -> Self {
+impl From<LastApproval> for ApprovalCursor {
+    fn from(LastApproval { since: started_at, run: run_id, step: step_key }: LastApproval) -> Self {
         Self { started_at, run_id, step_key }
     }
 }
@@ -122,8 +122,8 @@ pub(super) async fn approvals(client: &Client, list: ListApprovals) -> Result<Ap
     let identity = list.identity();
     let ListApprovals { run: id, cursor, limit } = list;
     OperateError::check_limit(limit, ListApprovals::MAX_LIMIT, "approvals")?;
-    let place = cursor.as_ref().map(|cursor| cursor.place::<Place>(&identity)).transpose()?;
-    let after = place.map_or_else(ApprovalPlace::first, ApprovalPlace::from);
+    let place = cursor.as_ref().map(|cursor| cursor.place::<LastApproval>(&identity)).transpose()?;
+    let after = place.map_or_else(ApprovalCursor::first, ApprovalCursor::from);
     let asked = ApprovalList { run: id, decisions: true, after, limit: limit + 1 };
     let mut waiting = client.read(client.store().approvals(&asked)).await?;
     if let Some(id) = id.filter(|_| waiting.is_empty()) {
@@ -133,6 +133,6 @@ pub(super) async fn approvals(client: &Client, list: ListApprovals) -> Result<Ap
     let complete = waiting.len() <= limit;
     waiting.truncate(limit);
     let last = waiting.last().filter(|_| !complete);
-    let next = last.map(|last| Cursor::at_place(&Place::from(last.place()), &identity)).transpose()?;
+    let next = last.map(|last| Cursor::at_place(&LastApproval::from(last.cursor()), &identity)).transpose()?;
     Ok(ApprovalPage { items: waiting.into_iter().map(PendingApproval::from).collect(), complete, next })
 }

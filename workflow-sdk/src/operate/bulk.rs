@@ -11,9 +11,9 @@ use workflow_engine::store::{BulkWrite, Direction, Outcome, RunList, SCAN_BUDGET
 
 use crate::{Client, ClientError};
 
+use super::blockers::Blockers;
 use super::condition::conditions;
 use super::counts::AT_MOST;
-use super::places::Places;
 use super::{BulkAction, Count, Cursor, OperateError, OrderOutcome, Query, StartBulk};
 
 /// The number of runs that a preview shows.
@@ -151,9 +151,9 @@ pub struct BulkPage {
 pub(super) async fn preview(client: &Client, query: &Query) -> Result<BulkPreview, OperateError> {
     let store = client.store().as_ref();
     let now = client.read(store.next_due(&[])).await?.now;
-    let places = client.read(Places::read(store, query, now)).await?;
+    let blockers = client.read(Blockers::read(store, query, now)).await?;
     let mut list = RunList {
-        conditions: conditions(query, now, places),
+        conditions: conditions(query, now, blockers),
         from: None,
         direction: Direction::Older,
         limit: RunFilter::MAX_PAGE_SIZE,

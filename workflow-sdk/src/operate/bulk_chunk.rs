@@ -14,8 +14,8 @@ use workflow_engine::store::{
 
 use crate::{Client, ClientError};
 
+use super::blockers::Blockers;
 use super::condition::conditions;
-use super::places::Places;
 use super::{BulkAction, OperateError, Order, Payload, Query};
 
 /// The number of runs that are prepared at once: a retry reads the history of its run.
@@ -44,8 +44,8 @@ pub async fn next_bulk_chunk(
     let (query, action) = understood(row)?;
     let store = client.store().as_ref();
     let now = store.next_due(&[]).await?.now;
-    let places = Places::read(store, &query, now).await?;
-    let mut conditions = conditions(&query, row.created_at, places);
+    let blockers = Blockers::read(store, &query, now).await?;
+    let mut conditions = conditions(&query, row.created_at, blockers);
     // By the clock of the store, because an id says what the clock of its client said.
     conditions.created = conditions.created.narrowed(None, Some(row.created_at + Duration::from_micros(1)));
     let list = RunList {

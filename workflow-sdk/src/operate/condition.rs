@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use workflow_engine::model::{NameCondition, NamePattern, RunConditions, RunStatus, TagCondition, Timestamp};
 use workflow_engine::schedule::SCHEDULE_TAG;
 
-use super::places::Places;
+use super::blockers::Blockers;
 use super::{Fact, Pattern, Query, Term, Test};
 
-/// Returns the conditions of a query that is read at `now`, when these places held runs back.
-pub(super) fn conditions(query: &Query, now: Timestamp, places: Places) -> RunConditions {
+/// Returns the conditions of a query that is read at `now`, with these blockers.
+pub(super) fn conditions(query: &Query, now: Timestamp, blockers: Blockers) -> RunConditions {
     let mut conditions = RunConditions {
         unserved_at: now,
-        unserved_lanes: places.unserved,
+        unserved_lanes: blockers.unserved,
         blocked_at: now,
-        blocked_places: places.blocked,
-        blocked_runs: places.awaiting_seats,
+        blockers: blockers.blocked,
+        blocked_runs: blockers.awaiting_seats,
         ..RunConditions::none()
     };
     let named: BTreeSet<RunStatus> = query

@@ -283,8 +283,8 @@ pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistic
     /// The call only reads: a dropped future leaves nothing behind.
     async fn audit(&self, list: ListAudit) -> Result<AuditPage, OperateError>;
 
-    /// Reads the facts that the database has about itself: its version, its size, its settings, and
-    /// what holds it up. Over HTTP, they are those that the server sees.
+    /// Reads the facts that the database has about itself: its version, size and settings, and the
+    /// transactions and gates that delay its work. Over HTTP, the server reads these facts.
     ///
     /// It reads a bounded number of rows, whatever the tables hold. A part that the database
     /// refuses to the program's role is left out and named: see [`DatabaseView::refused`].

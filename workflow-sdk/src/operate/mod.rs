@@ -7,6 +7,7 @@
 mod action;
 mod approvals;
 mod audit;
+mod blockers;
 mod bulk;
 mod bulk_action;
 mod bulk_chunk;
@@ -31,7 +32,6 @@ mod order_commit;
 mod outcome;
 mod page;
 mod payload;
-mod places;
 mod query;
 mod queues;
 mod run;

@@ -151,11 +151,11 @@ impl OrderOutcome {
             Self::Emitted { runs: 0 } => format!("no run waits for {subject}; nothing was changed"),
             Self::Emitted { runs: 1 } => format!("{subject} was delivered to one run"),
             Self::Emitted { runs } => format!("{subject} was delivered to {runs} runs"),
-            Self::Backfilled { started: 0, existing } => {
-                format!("{subject}: all {existing} occurrences have their run")
+            Self::Backfilled { started: 0, existing: 0 } => {
+                format!("{subject} has no occurrence in this time; nothing was changed")
             }
             Self::Backfilled { started, existing } => {
-                format!("{subject}: {started} runs were started, {existing} occurrences had theirs already")
+                format!("{subject}: runs started: {started}; occurrences that had a run before: {existing}")
             }
             Self::BulkStarted { bulk } => format!("bulk operation {bulk} was ordered"),
             Self::BulkExisted { bulk } => format!("bulk operation {bulk} was ordered before; nothing was changed"),

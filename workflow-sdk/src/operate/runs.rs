@@ -9,8 +9,8 @@ use workflow_engine::store::{DatabaseError, Direction, ListedRuns, RunList, SCAN
 
 use crate::Client;
 
+use super::blockers::Blockers;
 use super::condition::conditions;
-use super::places::Places;
 use super::{
     Cursor, HistoryPage, ListHistory, ListRuns, ListTimeline, OperateError, OperateRuns, PayloadOf, Query, RunDetail,
     RunPage, StoredPayload, Timeline, history, run, timeline,
@@ -45,11 +45,11 @@ impl OperateRuns for Client {
     }
 }
 
-/// Reads a page of runs, and the steps that those of them wait for which are parked.
+/// Reads a page of runs, and the steps for which its parked runs wait.
 async fn read_page(store: &dyn Store, list: &ListRuns, from: Option<RunId>) -> Result<ListedRuns, DatabaseError> {
     let now = store.next_due(&[]).await?.now;
-    let places = Places::read(store, &list.query, now).await?;
-    let mut listed = list_runs(store, &list_of(list, from, now, places)).await?;
+    let blockers = Blockers::read(store, &list.query, now).await?;
+    let mut listed = list_runs(store, &list_of(list, from, now, blockers)).await?;
     let is_waiting = |run: &&RunSummary| {
         run.status == RunStatus::Parked && matches!(run.now, RunNow::Waits | RunNow::WaitsUntil { .. })
     };
@@ -73,9 +73,9 @@ fn check(list: &ListRuns) -> Result<Option<RunId>, OperateError> {
     list.cursor.as_ref().map(|cursor| cursor.run(&list.query)).transpose()
 }
 
-fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp, places: Places) -> RunList {
+fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp, blockers: Blockers) -> RunList {
     RunList {
-        conditions: conditions(&list.query, now, places),
+        conditions: conditions(&list.query, now, blockers),
         from,
         direction: list.direction,
         limit: list.limit,

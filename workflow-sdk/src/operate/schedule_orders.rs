@@ -15,8 +15,8 @@ use super::{OperateError, OperateErrorCode, Payload};
 
 /// Creates a schedule: see [`Client::create_schedule`].
 ///
-/// The name identifies a repetition: a second order with the same settings and the same input
-/// changes nothing, another one is refused.
+/// A second order with this name changes nothing if its settings and its input are equal. Otherwise
+/// it is refused.
 ///
 /// ```
 /// # use workflow_sdk::prelude::*;
@@ -65,8 +65,8 @@ impl CreateSchedule {
     }
 }
 
-/// Changes a schedule. What the order leaves out stays as it is, also if another order changes it
-/// meanwhile. New times count from now.
+/// Changes a schedule. A setting that the order leaves out keeps its value, even if another order
+/// changes it meanwhile. New times count from now.
 ///
 /// Of a schedule that code declares, all but the input and the version can be changed. The change
 /// holds until [`Action::RevertSchedule`](super::Action::RevertSchedule), also when a worker
@@ -244,7 +244,7 @@ pub enum ClearedSetting {
 }
 
 impl ScheduleSettings {
-    /// Changes a declaration: what is cleared first, then what is given.
+    /// Changes a declaration: takes the cleared settings away, then sets the given ones.
     pub(super) fn apply(&self, declaration: &mut Declaration) {
         let Declaration { timing, lane, gate, tags, priority, deadline, overlap, catch_up, limit, pause_on_failure } =
             declaration;

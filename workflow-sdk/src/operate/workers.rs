@@ -9,9 +9,9 @@ use workflow_engine::store::{DatabaseError, Store, WorkerRecord};
 
 use crate::Client;
 
+use super::OperateError;
 use super::counts::{AT_MOST, Count};
 use super::queues::MOST_LANES;
-use super::{Fact, OperateError, Query, Test};
 
 /// A recorded worker. One that died stays recorded until another worker has taken its runs over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,11 +78,8 @@ pub(super) async fn workers(client: &Client) -> Result<Vec<WorkerView>, OperateE
     Ok(records.into_iter().map(view).collect())
 }
 
-/// Returns the known lanes that no live worker serves, if the query asks for the runs in them.
-pub(super) async fn unserved_lanes(store: &dyn Store, query: &Query) -> Result<Vec<Lane>, DatabaseError> {
-    if query.terms().iter().all(|term| term.test != Test::Is(Fact::Unserved)) {
-        return Ok(Vec::new());
-    }
+/// Returns the known lanes that no live worker serves.
+pub(super) async fn unserved_lanes(store: &dyn Store) -> Result<Vec<Lane>, DatabaseError> {
     let (workers, mut lanes) = (store.workers().await?, store.lanes(MOST_LANES).await?);
     lanes.retain(|lane| !workers.iter().any(|worker| worker.live && worker.lanes.contains(lane)));
     Ok(lanes)

@@ -1,6 +1,6 @@
 -- Called by: wait.rs. ?1-?4 are a lane and its gate, which is empty for none, ?5 is the id of a run
--- and ?6 a number. ?7 has an array for each rank: its number, the last due time that counts, and
--- the due time with which a run of the rank stands beside the run itself, so that their ids decide.
+-- and ?6 a number. ?7 has one array per rank: the number of the rank, the latest due time to read,
+-- and the due time that ties with the run. The smaller id wins a tie.
 -- Guarantees: counts the due runs of the lane that are claimed before the run, by the index of due
 -- runs and to at most the number.
 SELECT count(*)

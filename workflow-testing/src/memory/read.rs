@@ -169,8 +169,8 @@ pub(super) fn approvals(tables: &Tables, list: &ApprovalList) -> Vec<WaitingAppr
             started_at: row.started_at,
         }));
     }
-    waiting.retain(|waiting| waiting.place() > list.after);
-    waiting.sort_by_key(WaitingApproval::place);
+    waiting.retain(|waiting| waiting.cursor() > list.after);
+    waiting.sort_by_key(WaitingApproval::cursor);
     waiting.truncate(usize::try_from(list.limit).unwrap_or(usize::MAX));
     waiting
 }

@@ -153,9 +153,9 @@ fn holders(f: &mut fmt::Formatter<'_>, running: Option<Count>, held_by: &[RunId]
 fn before(f: &mut fmt::Formatter<'_>, ahead: Option<Count>) -> fmt::Result {
     match ahead {
         None => Ok(()),
-        Some(Count { runs: 0, at_least: false }) => f.write_str("; it is the next of its lane"),
-        Some(Count { runs: 1, at_least: false }) => f.write_str("; 1 run of its lane is before it"),
-        Some(ahead) => write!(f, "; {} runs of its lane are before it", number(ahead)),
+        Some(Count { runs: 0, at_least: false }) => f.write_str("; no due run of its lane and gate is before it"),
+        Some(Count { runs: 1, at_least: false }) => f.write_str("; 1 due run of its lane and gate is before it"),
+        Some(ahead) => write!(f, "; {} due runs of its lane and gate are before it", number(ahead)),
     }
 }
 
