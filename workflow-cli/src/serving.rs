@@ -64,7 +64,7 @@ pub(crate) struct WorkOptions {
     pub(crate) concurrency: Option<u32>,
     /// The queues that it serves. Empty: as the code says.
     pub(crate) queues: Vec<String>,
-    /// Whether it ends when nothing is due.
+    /// `true` if the worker ends when nothing is due.
     pub(crate) once: bool,
 }
 

@@ -261,7 +261,7 @@ fn change_schedules(shell: &Shell) {
     check("backfill", &[three_years, &["--yes", "--max", "2"]].concat(), 2, "", "more than 2 runs");
     check("backfill", &["nightly", "--from", "2026-06-01", "--until", "2023-06-01", "--yes"], 2, "", "no time in it");
     check("backfill", &[three_years, &["--yes", "--input", "{"]].concat(), 2, "", "not JSON");
-    check("backfill", &[three_years, &["--yes"]].concat(), 0, "3 runs were started", "");
+    check("backfill", &[three_years, &["--yes"]].concat(), 0, "runs started: 3", "");
     check("backfill", &[three_years, &["--yes"]].concat(), 0, "all 3 occurrences have their run", "");
     let started = shell.says(&["runs", "list", "schedule:nightly", "-o", "ids"]);
     assert_eq!(started.lines().count(), 3);

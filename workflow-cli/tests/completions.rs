@@ -106,7 +106,7 @@ async fn the_script_of_bash_asks_for_names() {
     assert_eq!(offered(&shell, &["runs", "show", ""]), run);
     assert_eq!(offered(&shell, &["runs", "start", "che"]), "checkout");
     assert_eq!(offered(&shell, &["queues", "pause", "ma"]), r"mail\ for\ ada", "as bash has to read it");
-    // What the script knows by itself.
+    // Verbs and options stand in the script.
     assert_eq!(offered(&shell, &["runs", "li"]), "list");
     assert_eq!(offered(&shell, &["queues", "pause", "--rea"]), "--reason");
     live.sweep().await;

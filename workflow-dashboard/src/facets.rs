@@ -16,7 +16,7 @@ pub(crate) fn link(visit: &Visit, query: &str) -> String {
     if query.is_empty() { visit.link("/runs") } else { visit.link(&format!("/runs?q={}", escaped(query))) }
 }
 
-/// Escapes a text for a query of an address.
+/// Escapes a text for a part of the path or the query of an address.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
@@ -24,7 +24,6 @@ pub(crate) fn escaped(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' | b'*' => {
                 escaped.push(char::from(byte));
             }
-            b' ' => escaped.push('+'),
             _ => escaped.push_str(&format!("%{byte:02X}")),
         }
     }
@@ -158,6 +157,6 @@ mod tests {
     fn values_are_quoted_and_escaped() {
         assert_eq!(word("workflow", "checkout"), "workflow:checkout");
         assert_eq!(word("workflow", "a b\"c"), r#"workflow:"a b\"c""#);
-        assert_eq!(escaped("a b\"&é#"), "a+b%22%26%C3%A9%23");
+        assert_eq!(escaped("a b\"&é#"), "a%20b%22%26%C3%A9%23");
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::extract::rejection::FormRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use workflow_flows::{answer_step, without_options};
+use workflow_flows::{answer_step, refusal_for};
 use workflow_http::internal::perform_as;
 use workflow_sdk::operate::{Action, OperateErrorCode, Order, OrderOutcome, Role};
 
@@ -51,7 +51,7 @@ async fn choose(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Actio
     check_role(visit, Role::Operator, "step.ready")?;
     let (run, step, answer) = fields.choice()?;
     let action = answer_step(&*shared.operate, run, &step, answer, &visit.actor.name).await;
-    Ok(action.map_err(|error| if visit.actor.payloads { error } else { without_options(error) })?)
+    Ok(action.map_err(|error| refusal_for(error, visit.actor.payloads))?)
 }
 
 /// Returns the action that starts a run of a deployed flow.

@@ -39,7 +39,7 @@ pub use failure::{FlowCode, FlowError};
 pub use flow_name::{FlowName, is_flow};
 pub use flows::{
     Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, OpenDecision,
-    Report, ReportedError, Triggered, answer_step, check_event, flow_key, read_decision, report_step, without_options,
+    Report, ReportedError, Triggered, answer_step, check_event, flow_key, read_decision, refusal_for, report_step,
 };
 pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};

@@ -5,9 +5,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::Value;
-use workflow_flows::{Answer as StepAnswer, Report, without_options};
+use workflow_flows::{Answer as StepAnswer, Report, refusal_for};
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Action, Done, OperateError, Order, OrderOutcome, Role};
+use workflow_sdk::operate::{Done, Order, OrderOutcome, Role};
 
 use crate::access::refusal_problem;
 use crate::body::{Body, Path};
@@ -24,7 +24,10 @@ pub(crate) async fn ready(
     Body(answer): Body<StepAnswer>,
 ) -> Answer<Done> {
     require(&caller.actor, Role::Operator, "step.ready")?;
-    let action = seen_by(&caller, flows.ready(run, &key, answer, &caller.actor.name).await)?;
+    let action = flows
+        .ready(run, &key, answer, &caller.actor.name)
+        .await
+        .map_err(|error| refusal_for(error, caller.actor.payloads))?;
     carry_out(&*shared.operate, &caller, Order::new(action)).await.map(Json)
 }
 
@@ -37,13 +40,11 @@ pub(crate) async fn done(
     Body(report): Body<Report>,
 ) -> Answer<Done> {
     require(&caller.actor, Role::Operator, "step.done")?;
-    let action = seen_by(&caller, flows.done(run, &key, report, &caller.actor.name).await)?;
+    let action = flows
+        .done(run, &key, report, &caller.actor.name)
+        .await
+        .map_err(|error| refusal_for(error, caller.actor.payloads))?;
     carry_out(&*shared.operate, &caller, Order::new(action)).await.map(Json)
-}
-
-/// Leaves the options of a decision out of a refusal, if the caller sees no payloads.
-fn seen_by(caller: &Caller, action: Result<Action, OperateError>) -> Result<Action, OperateError> {
-    action.map_err(|error| if caller.actor.payloads { error } else { without_options(error) })
 }
 
 /// The answer of the bearer of a token.

@@ -3,10 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use workflow_flows::{Answer, Report, answer_step, report_step, without_options};
-use workflow_sdk::operate::{
-    Action, ListApprovals, OperateError, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId,
-};
+use workflow_flows::{Answer, Report, answer_step, refusal_for, report_step};
+use workflow_sdk::operate::{Action, ListApprovals, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId};
 use workflow_sdk::{ApprovalKind, Awaited, Explanation, StepKind};
 
 use crate::answers::{LeftOut, Outcome, time};
@@ -156,7 +154,7 @@ pub(crate) async fn decide_step(caller: Caller, decide: DecideStep) -> Result<Ou
     let mut answer = Answer::default();
     (answer.approved, answer.choice, answer.note) = (approved, choice, note);
     let action = answer_step(&*caller.operate, run_id(&run)?, &step, answer, &caller.actor.name).await;
-    let action = action.map_err(|error| seen_by(&caller, error))?;
+    let action = action.map_err(|error| refusal_for(error, caller.actor.payloads))?;
     caller.order(action, reason).await
 }
 
@@ -198,13 +196,8 @@ pub(crate) async fn end_step(caller: Caller, end: EndStep) -> Result<Outcome, Fa
     match action {
         Ok(action) => caller.order(action, reason).await,
         Err(error) if error.code == OperateErrorCode::Conflict => Err(not_awaited(&caller, &detail, &step).await?),
-        Err(error) => Err(seen_by(&caller, error).into()),
+        Err(error) => Err(refusal_for(error, caller.actor.payloads).into()),
     }
-}
-
-/// Leaves the options of a decision out of a refusal, if the caller sees no payloads.
-fn seen_by(caller: &Caller, error: OperateError) -> OperateError {
-    if caller.actor.payloads { error } else { without_options(error) }
 }
 
 /// Returns the signal for which a workflow in Rust waits. The time of the wait is part of its key,

@@ -25,7 +25,7 @@ pub(crate) enum SchedulesVerb {
     Next(NextTimes),
     /// Create a schedule
     Create(Box<CreateSchedule>),
-    /// Change a schedule; what is not given stays
+    /// Change a schedule; a setting that is not given stays
     Update(Box<UpdateSchedule>),
     /// Start the runs of past times; those that have a run are left out
     Backfill(BackfillSchedule),

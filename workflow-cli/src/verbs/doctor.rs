@@ -181,7 +181,10 @@ fn queues(Facts { queues, .. }: &Facts, now: Timestamp, findings: &mut Vec<Findi
         if let Some(limit) = queue.limits.concurrency.filter(|limit| *limit > LARGE_LIMIT) {
             findings.push(Finding::warn(
                 format!("the limit of queue {name} is {limit}: each claim counts the running runs below it"),
-                format!("workflow queues limit {name} --concurrency {LARGE_LIMIT}, or take the limit away"),
+                format!(
+                    "workflow queues limit {name} --concurrency {LARGE_LIMIT}, with the other limits of the queue, \
+                     because it replaces all of them"
+                ),
             ));
         }
         if let Some(pause) = &queue.pause {
@@ -193,7 +196,10 @@ fn queues(Facts { queues, .. }: &Facts, now: Timestamp, findings: &mut Vec<Findi
         }
         if queue.limits.concurrency == Some(0) {
             let fact = format!("the limit of queue {name} is 0, so none of its runs go on");
-            findings.push(Finding::warn(fact, format!("workflow queues limit {name} --concurrency NUMBER")));
+            findings.push(Finding::warn(
+                fact,
+                format!("workflow queues limit {name} --concurrency NUMBER, with its other limits"),
+            ));
             continue;
         }
         let late = queue.oldest_due.map(|due| now.since(due)).filter(|late| *late > LATE && queue.workers > 0);
@@ -214,11 +220,17 @@ fn limits(Facts { limits, .. }: &Facts, findings: &mut Vec<Finding>) {
             findings.push(Finding::bad(fact, format!("workflow limits set {name} or deploy the later release")));
         } else if limit.rule.is_some_and(|rule| rule.concurrency == Some(0)) && limit.waiting.runs > 0 {
             let fact = format!("limit {name} is 0, and {} steps wait", shown(limit.waiting));
-            findings.push(Finding::warn(fact, format!("workflow limits set {name} --concurrency NUMBER")));
+            findings.push(Finding::warn(
+                fact,
+                format!("workflow limits set {name} --concurrency NUMBER, with its rate if it has one"),
+            ));
         } else if let Some(number) = limit.rule.and_then(|rule| rule.concurrency).filter(|most| *most > LARGE_LIMIT) {
             findings.push(Finding::warn(
                 format!("limit {name} is {number}: each step that asks for a seat counts the taken ones"),
-                format!("workflow limits set {name} --concurrency {LARGE_LIMIT}, or take the limit away"),
+                format!(
+                    "workflow limits set {name} --concurrency {LARGE_LIMIT}, with its rate if it has one, or take the \
+                     limit away"
+                ),
             ));
         }
     }

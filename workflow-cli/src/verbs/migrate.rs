@@ -11,7 +11,7 @@ use crate::{Exit, Failure};
 /// The state of a database before a migration.
 #[derive(Debug, Serialize)]
 struct State {
-    /// Whether the tables are those of this program.
+    /// `true` if the tables are up to date.
     current: bool,
     /// The version of the tables, if they are not current; 0 if there are none.
     found: Option<i64>,
@@ -34,7 +34,11 @@ pub(super) async fn run(
         None if print_sql => output.note("the tables are up to date, so there is nothing to execute"),
         _ => {
             let state = State { current: found.is_none(), found };
-            output.one(&state, || found.unwrap_or_default().to_string(), |_| text(found))?;
+            output.one(
+                &state,
+                || found.map_or_else(|| "current".to_owned(), |found| found.to_string()),
+                |_| text(found),
+            )?;
         }
     }
     Ok(Exit::Ok)

@@ -72,7 +72,13 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
                 let url = target.url()?;
                 let client = target.connect().await?;
                 // An account that may not create their table sees all other pages.
-                let flows = open_flows(&url, &client).await.ok();
+                let flows = match open_flows(&url, &client).await {
+                    Ok(flows) => Some(flows),
+                    Err(failure) => {
+                        output.note(format!("without the pages of flows: {}", failure.message));
+                        None
+                    }
+                };
                 dashboard::serve(Arc::new(client), flows, output, dashboard).await
             }
         };

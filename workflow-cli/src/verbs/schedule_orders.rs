@@ -19,12 +19,8 @@ use super::payload;
 use super::run_changes::agrees;
 use super::run_start::{millis, read_tags};
 
-/// The most times that wait under the policy that lets all wait.
+/// The most occurrences that wait under the policy that lets all wait.
 const MOST_WAITING: u32 = 100;
-/// The most runs of a catch-up that starts all.
-const MOST_RUNS: u32 = 1_000;
-/// How late a time may be noticed if nothing that passed is caught up.
-const PUNCTUAL: Duration = Duration::from_secs(60);
 
 pub(super) async fn next(operate: &dyn Operate, output: &Output, next: NextTimes) -> Result<Exit, Failure> {
     let NextTimes { schedule, count, .. } = next;
@@ -103,11 +99,11 @@ fn overlap(policy: OverlapPolicy) -> Overlap {
 }
 
 fn catch_up(policy: CatchUpPolicy, window: Option<Duration>) -> CatchUp {
-    let day = window.unwrap_or(CatchUp::DEFAULT_WINDOW);
+    let or_day = window.unwrap_or(CatchUp::DEFAULT_WINDOW);
     match policy {
-        CatchUpPolicy::Latest => CatchUp::Latest { window: day },
-        CatchUpPolicy::All => CatchUp::All { window: day, max: MOST_RUNS },
-        CatchUpPolicy::Skip => CatchUp::Skip { within: window.unwrap_or(PUNCTUAL) },
+        CatchUpPolicy::Latest => CatchUp::Latest { window: or_day },
+        CatchUpPolicy::All => CatchUp::All { window: or_day, max: CatchUp::MOST },
+        CatchUpPolicy::Skip => CatchUp::Skip { within: window.unwrap_or(CatchUp::PUNCTUAL) },
     }
 }
 
@@ -127,9 +123,9 @@ pub(super) async fn backfill(
             output.one(&preview, || id, |clock| text(clock, &preview))?;
             return Ok(Exit::Ok);
         }
-        let change = format!("schedule {} by the runs of {} times", order.schedule, preview.count);
+        let change = format!("schedule {} by the runs of {} occurrences", order.schedule, preview.count);
         if preview.count > 0 && !agrees(&change, false)? {
-            let message = format!("{} times of schedule {} would get a run", preview.count, order.schedule);
+            let message = format!("the backfill of schedule {} has {} occurrences", order.schedule, preview.count);
             return Err(Failure::new(Exit::Usage, message).help("add --yes to start them, or --dry-run to see them"));
         }
     }
@@ -137,13 +133,13 @@ pub(super) async fn backfill(
 }
 
 fn text(clock: &Clock, BackfillView { count, first, last, .. }: &BackfillView) -> String {
-    let mut text = format!("{count} times; each that has no run gets one\n");
+    let mut text = format!("{count} occurrences; each without a run gets one\n");
     let mut line = |occurrence: &OccurrenceView| {
         // Writing to a string does not fail.
         let _ = writeln!(text, "  {} ({})", occurrence.local, clock.relative(occurrence.at));
     };
     first.iter().for_each(&mut line);
-    // Of few times, the last ones are among the first ones.
+    // Of few occurrences, the last ones are among the first ones.
     let end = first.last().map(|occurrence| occurrence.at);
     last.iter().filter(|occurrence| Some(occurrence.at) > end).for_each(&mut line);
     text.trim_end().to_owned()

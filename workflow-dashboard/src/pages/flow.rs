@@ -62,7 +62,7 @@ pub(super) fn draw(visit: &Visit, versions: &[FlowSummary], all: u64, shown: &Fl
     }
 }
 
-/// Draws what a version does. Conditions and texts of it are as secret as payloads.
+/// Draws the graph of a version, for an actor that sees payloads.
 fn graph(visit: &Visit, shown: &FlowVersion, summary: &FlowSummary) -> Markup {
     let flow = &shown.definition;
     let view = (visit.actor.payloads && is_small(flow)).then(|| View::of_flow(flow));

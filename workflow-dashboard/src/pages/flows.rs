@@ -97,8 +97,7 @@ pub(super) fn draw(visit: &Visit, flows: &[FlowSummary], counts: &BTreeMap<Strin
 
 /// Returns the path of the page of a flow.
 pub(super) fn place(name: &str) -> String {
-    // In a path a plus sign is no space.
-    format!("/flows/{}", escaped(name).replace('+', "%20"))
+    format!("/flows/{}", escaped(name))
 }
 
 /// Draws the kinds of the triggers of a version.

@@ -18,6 +18,7 @@ async fn numbers_are_shown(database: Database) {
         last = run.id().to_string();
     }
     live.client.start(greets, 4).await.unwrap();
+    live.client.start(greets, 5).queue("mail for ada").await.unwrap();
     until("the counts", async || {
         let stats = live.client.operate().stats(ListStats::new()).await.ok()?;
         let failures = live.client.operate().failures(ListFailures::new()).await.ok()?;
@@ -54,6 +55,8 @@ async fn numbers_are_shown(database: Database) {
         get("/workflows/unknown", "ada").is_page(404);
         get("/workflows", "ada").is_page(200).shows("Ended in 24 h");
         get("/queues/default", "ada").is_page(200).shows("4 runs ended");
+        get("/queues", "ada").is_page(200).shows("/queues/mail%20for%20ada\"");
+        get("/queues/mail%20for%20ada", "ada").is_page(200).shows("mail for ada");
         // A column leads to the runs of its minute.
         let runs = get(&get("", "ada").link_behind("class=\"base\""), "ada");
         runs.is_page(200).shows(&last);

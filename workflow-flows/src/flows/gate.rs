@@ -309,11 +309,11 @@ fn choose(
 /// Begins the help of a refused choice, before the options.
 const CHOOSE: &str = "choose ";
 
-/// Leaves the options of a decision out of the refusal of [`answer_step`] or [`report_step`], for
-/// an actor that sees no payloads.
+/// Returns the refusal of [`answer_step`] or [`report_step`] for an actor that may see payloads.
+/// Options of a decision are payloads: without them, the refusal does not tell them.
 #[must_use]
-pub fn without_options(error: OperateError) -> OperateError {
-    if error.code != Code::BadInput || !error.help.starts_with(CHOOSE) {
+pub fn refusal_for(error: OperateError, sees_payloads: bool) -> OperateError {
+    if sees_payloads || error.code != Code::BadInput || !error.help.starts_with(CHOOSE) {
         return error;
     }
     OperateError::new(Code::BadInput, "the decision has no such option", "ask a person who sees its question")

@@ -27,7 +27,7 @@ use newest::Newest;
 
 pub use decision::{OpenDecision, read_decision};
 pub use document::{CheckedFlow, FlowDocument};
-pub use gate::{Answer, Report, ReportedError, answer_step, report_step, without_options};
+pub use gate::{Answer, Report, ReportedError, answer_step, refusal_for, report_step};
 pub(crate) use gate::{DECISION, REPORT};
 pub(crate) use schedule::refuse_times;
 pub use start::flow_key;

@@ -10,8 +10,6 @@ use crate::client::{deadline_of, tags_of};
 use crate::graph::{Overlap, Trigger};
 use crate::{FlowVersion, FlowWorkflow, flow};
 
-/// How late a time may be noticed if the trigger says nothing about missed times.
-const PUNCTUAL: Duration = Duration::from_secs(60);
 /// The most times that wait for the end of a run.
 const MOST_WAITING: u32 = 1_000;
 /// A time after which a cron expression must have an occurrence: 2026-01-01. A check has no clock.
@@ -79,7 +77,7 @@ fn times(name: &str, cron: &str, zone: Option<&str>, catch_up: Option<Duration>)
     let schedule = Schedule::cron(name, cron).zone(zone.unwrap_or("UTC"));
     schedule.catch_up(match catch_up {
         Some(window) => CatchUp::Latest { window },
-        None => CatchUp::Skip { within: PUNCTUAL },
+        None => CatchUp::Skip { within: CatchUp::PUNCTUAL },
     })
 }
 

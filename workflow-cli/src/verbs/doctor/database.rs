@@ -27,7 +27,7 @@ const MANY_DEAD_ROWS: u64 = 100_000;
 /// The tables that a finding about missing rights names.
 const NAMED_TABLES: usize = 3;
 
-/// Adds what is wrong with the database, after one line that says what it is.
+/// Adds one line with the kind, version and size of the database, then a line per fault.
 pub(super) fn examine(system: &SystemView, now: Timestamp, findings: &mut Vec<Finding>) {
     let SystemView { release, database, .. } = system;
     let bytes = database.bytes.map(|bytes| format!(", {}", size(bytes))).unwrap_or_default();
@@ -60,7 +60,10 @@ pub(super) fn examine(system: &SystemView, now: Timestamp, findings: &mut Vec<Fi
         let late = span(now.since(*due_since));
         findings.push(Finding::bad(
             format!("no claim looks at gate {gate} of queue {queue}, although a run behind it has been due for {late}"),
-            format!("set a limit again, which wakes the gates: workflow queues limit {queue} --concurrency NUMBER"),
+            format!(
+                "set the limits of the queue again, which wakes its gates: workflow queues limit {queue}, with all limits \
+                 that workflow queues list shows"
+            ),
         ));
     }
 }
