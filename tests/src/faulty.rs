@@ -1,7 +1,7 @@
 //! A store that fails on demand.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_engine::model::{
     AwaitedStep, BulkId, BulkRecord, Claim, DatabaseView, FailureRow, Lane, LimitRecord, QueueRecord, Retention,
-    SeatLine, SeatWait, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
+    SeatLine, SeatWait, SourceLine, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
     ApprovalList, AttemptWrite, AuditList, BulkStore, ChangeStore, CommitOrder, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
-    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
-    SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId, SystemStore,
-    WaitStore, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals,
+    ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, RunTags,
+    ScannedRuns, SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store,
+    StoreId, SystemStore, WaitStore, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -243,6 +243,19 @@ impl StatisticsStore for FaultyStore {
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         self.inner.failures().await
     }
+
+    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
+        self.inner.run_tags(runs).await
+    }
+
+    async fn source_lines(
+        &self,
+        workflow: &str,
+        version: &str,
+        steps: &BTreeSet<&str>,
+    ) -> Result<Vec<SourceLine>, DatabaseError> {
+        self.inner.source_lines(workflow, version, steps).await
+    }
 }
 
 #[async_trait]
@@ -364,7 +377,7 @@ impl Store for FaultyStore {
         self.inner.wakes(ids).await
     }
 
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
         self.inner.approvals(list).await
     }
 

@@ -20,6 +20,7 @@ pub mod postgres;
 pub mod probe;
 pub mod raw_connection;
 pub mod secret_values;
+pub mod standby;
 pub mod until;
 
 pub use event_recorder::EventRecorder;
@@ -32,6 +33,7 @@ pub use payment_error::PaymentError;
 pub use pooler::Pooler;
 pub use probe::Probe;
 pub use raw_connection::RawConnection;
+pub use standby::StandbyServer;
 pub use until::until;
 
 /// Compiles the examples of the documents.

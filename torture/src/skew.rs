@@ -93,4 +93,19 @@ mod tests {
         skew.set(-DECADE);
         assert!((9..=11).contains(&(now - year())), "{}", year());
     }
+
+    #[test]
+    fn a_clock_stands_still_at_the_time_that_it_is_given() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let skew = match Skew::make(directory.path(), "two") {
+            Ok(skew) => skew,
+            Err(why) => return eprintln!("not tested here: {why}"),
+        };
+        for time in ["1795788309824483521", "1000000000000000001"] {
+            let mut date = Command::new("date");
+            let output =
+                date.arg("+%s%N").envs(skew.variables()).env("WORKFLOW_TIME", time).output().expect("run date");
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), time);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 mod approvals;
 mod audit;
 mod bulk;
+mod doctor;
 mod events;
 mod flow_tools;
 mod flows;
@@ -22,6 +23,7 @@ mod statistics;
 pub(crate) use approvals::{ApprovalsVerb, Choose, Decide};
 pub(crate) use audit::Audit;
 pub(crate) use bulk::{BulkVerb, ListBulks};
+pub(crate) use doctor::Examine;
 pub(crate) use events::EventsVerb;
 pub(crate) use flow_tools::FlowTools;
 pub(crate) use flows::{
@@ -146,7 +148,7 @@ pub(crate) enum Verb {
     /// List what fails, in groups of alike failures, the last one first
     Failures(Failures),
     /// Look for faults, each with the way out
-    Doctor,
+    Doctor(Examine),
     /// Serve the pages of the dashboard to this machine
     Dashboard(Dashboard),
     /// Kill a worker in the middle of a step, and see the run go on

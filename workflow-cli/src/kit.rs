@@ -283,8 +283,11 @@ fn serve_only(target: Target, serve: Serve) -> Result<Exit, Failure> {
         let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };
         let (client, flows) = match serve.flows {
             true => target.flows().await.map(|(client, flows)| (client, Some(flows)))?,
-            false => (target.connect().await?, None),
+            false => (target.on_standby_too().connect().await?, None),
         };
+        if let Some(standby) = client.store().standby() {
+            tracing::warn!("{standby}: nothing can be changed here");
+        }
         let flows = flows.map(with_environment).transpose()?;
         serve_interface(client, flows, port, recorder).await
     })

@@ -27,6 +27,7 @@ mod replay;
 mod selection;
 mod server;
 mod serving;
+mod standby;
 mod target;
 mod template;
 mod verbs;

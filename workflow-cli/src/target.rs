@@ -86,7 +86,7 @@ impl Target {
         if let Some(remote) = self.server()? {
             return Ok((Box::new(remote), None));
         }
-        let client = self.connect().await?;
+        let client = self.on_standby_too().connect().await?;
         Ok((Box::new(client.clone()), Some(client)))
     }
 
@@ -103,6 +103,13 @@ impl Target {
     pub(crate) fn observed(self, observer: impl Observer) -> Self {
         let Self { global, options } = self;
         Self { global, options: Box::new(move |connect| options(connect).observer(observer)) }
+    }
+
+    /// Lets the connection lead to a standby, where the interface for operators reads and refuses
+    /// changes.
+    pub(crate) fn on_standby_too(self) -> Self {
+        let Self { global, options } = self;
+        Self { global, options: Box::new(move |connect| options(connect).allow_standby(true)) }
     }
 
     /// Connects, and changes nothing: a database without tables is refused.

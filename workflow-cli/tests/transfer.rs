@@ -5,8 +5,8 @@
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use workflow_flows::{InboxMessage, InboxStore, KbDocument, KbSearch, KbStore};
-use workflow_sdk::{RunFilter, TransferReport};
+use workflow_flows::{InboxMessage, InboxStore, KbDocument, KbSearch, KbStore, SecretStore, Secrets};
+use workflow_sdk::{Encryption, EncryptionKey, RunFilter, TransferReport};
 use workflow_tests::{Database, Live, until};
 
 /// The database of this test, as an argument. Two databases of one test have one schema at most.
@@ -43,6 +43,11 @@ async fn fill(live: &Live, runs: usize) {
 
 const ENTRIES: usize = 40;
 
+async fn secrets(url: &str) -> SecretStore {
+    let key = EncryptionKey::new("k1", [7; 32]).unwrap();
+    SecretStore::connect(url, Encryption::new(key)).await.unwrap()
+}
+
 /// Writes into the tables that flows have.
 async fn fill_tables_of_flows(url: &str) {
     let (kb, inbox) = (KbStore::connect(url).await.unwrap(), InboxStore::connect(url).await.unwrap());
@@ -53,12 +58,15 @@ async fn fill_tables_of_flows(url: &str) {
         inbox.put(&InboxMessage::new(format!("run-{number}"), "Resolved.")).await.unwrap();
     }
     kb.put(&KbDocument::new("support", "t-3", "Smoke", "Turn it off.")).await.unwrap();
+    secrets(url).await.set("", "bank", "t0ken").await.unwrap();
 }
 
 /// Asserts that the tables that flows have are equal, and that they may be copied again.
 async fn tables_of_flows_are_equal(from: &str, to: &str) {
     assert_eq!(KbStore::transfer(from, to).await.unwrap(), ENTRIES);
     assert_eq!(InboxStore::transfer(from, to).await.unwrap(), ENTRIES);
+    assert_eq!(SecretStore::transfer(from, to).await.unwrap(), 1);
+    assert_eq!(secrets(to).await.get("ann", "bank").await.unwrap().as_deref(), Some("t0ken"));
     let read = async |url: &str| {
         let (kb, inbox) = (KbStore::attach(url).await.unwrap(), InboxStore::attach(url).await.unwrap());
         let written = kb.find("support", "t-3").await.unwrap().unwrap();
@@ -97,7 +105,7 @@ async fn a_killed_move_goes_on(from: Database, to: Database) {
         moved
     });
     let moved = moved.await.unwrap();
-    check(&moved, 0, "40 documents of the knowledge base, 40 messages of the inbox");
+    check(&moved, 0, "40 documents of the knowledge base, 40 messages of the inbox, 1 secrets of flows");
     tables_of_flows_are_equal(&old, &new).await;
     let report: TransferReport = serde_json::from_slice(&moved.stdout).unwrap();
     assert!(report.resumed);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use workflow_sdk::operate::{Cursor, ListApprovals, Operate, OperateError};
+use workflow_sdk::operate::{Cursor, ListApprovals, Operate, OperateError, SystemView};
 
 use crate::assets::{self, MARK, SCRIPT, STYLE};
 use crate::completion::VIEWS;
@@ -91,21 +91,46 @@ impl Page {
     }
 }
 
-/// How many approvals and decisions wait and how many workers live.
+/// How many approvals and decisions wait, how many workers live, and whether the database is a
+/// standby.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) approvals: usize,
     pub(crate) workers: usize,
+    pub(crate) standby: Option<Lag>,
+}
+
+/// How far a standby is behind its primary. `None`: it has shown no transaction since its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lag(Option<Duration>);
+
+impl Lag {
+    /// Returns the lag of a standby; `None` if the database is none.
+    pub(crate) fn of(system: SystemView) -> Option<Self> {
+        let standby = system.database.postgres?.standby?;
+        Some(Self(standby.lag_millis.map(Duration::from_millis)))
+    }
+}
+
+impl fmt::Display for Lag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(lag) => write!(f, "This is a standby, {} behind its primary", clock::span(lag)),
+            None => f.write_str("This is a standby that has shown nothing since its start"),
+        }
+    }
 }
 
 impl Known {
     const KEPT: Duration = Duration::from_secs(5);
 
     async fn read(operate: &dyn Operate) -> Result<Self, OperateError> {
-        let (approvals, workers) =
-            futures::future::join(operate.approvals(ListApprovals::new()), operate.workers()).await;
+        let (approvals, workers, system) =
+            futures::future::join3(operate.approvals(ListApprovals::new()), operate.workers(), operate.system()).await;
         let workers = workers?.into_iter().filter(|worker| worker.live).count();
-        Ok(Self { approvals: approvals?.items.len(), workers })
+        // The rest is known without it.
+        let standby = system.ok().and_then(Lag::of);
+        Ok(Self { approvals: approvals?.items.len(), workers, standby })
     }
 }
 
@@ -199,6 +224,9 @@ fn frame(visit: &Visit, page: &Page, known: Option<Known>) -> Markup {
                             }
                             (page.right)
                         }
+                    }
+                    @if let Some(lag) = known.and_then(|known| known.standby) {
+                        p.note role="status" { (lag) ". It shows the past, and nothing can be changed here." }
                     }
                     @if let Some(note) = &visit.note {
                         p.note role="status" { (sentence(note)) }

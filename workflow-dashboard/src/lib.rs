@@ -61,7 +61,6 @@ use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
 
 use cache::Cached;
-use flow::FlowCache;
 use frame::Known;
 use pages::overview::Numbers;
 use problem::Problem;
@@ -74,7 +73,6 @@ pub(crate) struct Shared {
     pub(crate) known: Arc<Cached<Known>>,
     /// The statistics of the overview for each range.
     pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
-    pub(crate) flows: Arc<FlowCache>,
     /// The deployed flows, if the application has given them.
     deployed: Option<Flows>,
     pub(crate) streams: Streams,
@@ -165,8 +163,8 @@ pub fn shared_router_with_flows(operate: Arc<dyn Operate>, access: Access, flows
 fn assemble(operate: Arc<dyn Operate>, access: Access, deployed: Option<Flows>) -> Router {
     let streams = access.open_streams().clone();
     let operate = SharedReads::over(Redacted::over(operate, &access));
-    let (known, numbers, flows) = (Arc::default(), Arc::default(), Arc::default());
-    let shared = Shared { operate, known, numbers, flows, deployed, streams };
+    let (known, numbers) = (Arc::default(), Arc::default());
+    let shared = Shared { operate, known, numbers, deployed, streams };
     let pages = Router::new()
         .route("/", get(pages::overview::show))
         .route("/runs", get(pages::runs::show))

@@ -45,6 +45,7 @@ impl Step<'_> {
                 h3 { "Facts" }
                 dl.kv {
                     dt { "Key" } dd.mono title=(row.step) { (row.step) }
+                    @if let Some(line) = &row.source_line { dt { "Source line" } dd.mono.wrap { (line) } }
                     @if let Some(asks) = &row.asks { dt { "Asks" } dd { (asks) } }
                     @if let Some(event) = &row.event { dt { "Event" } dd.mono { (event.name) " " (event.key) } }
                     @if let Some(child) = &row.child {

@@ -89,6 +89,7 @@ impl From<OperateError> for Problem {
             OperateErrorCode::Unavailable => "The database is away",
             OperateErrorCode::TimedOut => "The database did not answer in time",
             OperateErrorCode::Conflict => "This does not fit its state",
+            OperateErrorCode::Standby => "This database takes no changes",
             OperateErrorCode::Full => "There is no room",
             OperateErrorCode::Unreadable => "This cannot be understood",
             _ => "This is refused",

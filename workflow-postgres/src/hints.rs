@@ -77,6 +77,21 @@ impl PostgresListener {
     }
 }
 
+/// How often the readers of a standby look again.
+const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A source of hints on a standby, which passes no notifications on: one per interval.
+#[derive(Debug)]
+pub(super) struct StandbyListener;
+
+#[async_trait]
+impl Listener for StandbyListener {
+    async fn next(&mut self) -> Result<(), DatabaseError> {
+        tokio::time::sleep(STANDBY_INTERVAL).await;
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Listener for PostgresListener {
     async fn next(&mut self) -> Result<(), DatabaseError> {

@@ -3,7 +3,7 @@
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use workflow_engine::store::{HistoryRow, HistoryRows, HistoryScan};
+use workflow_engine::store::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED};
 
 use super::error::Failure;
 use super::read::map_all;
@@ -19,17 +19,17 @@ pub(super) async fn read(
     let run = scan.run.as_uuid();
     let query = match &scan.rows {
         HistoryRows::Delivered { after, limit } => {
-            let query = sql.read_history_page.query().bind(run);
-            query
-                .bind(after.as_ref().and_then(|place| place.position))
-                .bind(after.as_ref().map(|place| place.step_key.clone()))
-                .bind(after.as_ref().map(|place| place.attempt))
-                .bind(i64::from(*limit))
+            let HistoryBounds { outcome: (position, key, attempt), undecided } = HistoryPlace::bounds(after.as_ref());
+            let query = sql.read_history_page.query().bind(run).bind(position).bind(key.to_owned()).bind(attempt);
+            query.bind(undecided.0.to_owned()).bind(undecided.1).bind(i64::from(*limit))
         }
-        HistoryRows::Begun { from, limit } => {
-            sql.read_steps_begun.query().bind(run).bind(i64::from(*from)).bind(i64::from(*limit))
+        HistoryRows::Steps { after, limit, attempts } => {
+            let query = sql.read_steps.query().bind(run).bind(*after).bind(i64::from(*limit));
+            query.bind(i64::from(*attempts)).bind(i64::from(MOST_UNDECIDED))
         }
-        HistoryRows::Open { limit } => sql.read_open_steps.query().bind(run).bind(i64::from(*limit)),
+        HistoryRows::Open { limit } => {
+            sql.read_open_steps.query().bind(run).bind(i64::from(*limit)).bind(i64::from(MOST_UNDECIDED))
+        }
         HistoryRows::Attempt { step_key, attempt } => {
             sql.read_history_row.query().bind(run).bind(step_key.clone()).bind(*attempt)
         }
@@ -47,5 +47,6 @@ fn history_row(found: &PgRow) -> Result<HistoryRow, Failure> {
         row: row::step_attempt(found)?,
         output_bytes: bytes("output_bytes")?,
         error_bytes: bytes("error_bytes")?,
+        is_cut: found.try_get("is_cut")?,
     })
 }

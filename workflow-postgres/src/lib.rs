@@ -27,9 +27,9 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     ApprovalList, AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
-    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue,
-    Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepTransaction, Store,
-    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals, ListedAudits, ListedGate, ListedSeat,
+    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, Standby,
+    StepTransaction, Store, StoreId, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -173,6 +173,8 @@ pub struct PostgresStore {
     pool: PgPool,
     /// `true` if the application uses the pool too, so that it must stay open.
     is_shared: bool,
+    /// The server, if it was a standby at the connect. Its store takes no writes.
+    standby: Option<Standby>,
     closed: AtomicBool,
     session: Session,
     sql: Arc<Sql>,
@@ -267,7 +269,7 @@ impl Store for PostgresStore {
         read_call!(self, "look for woken runs", connection => read::wakes(connection, &self.sql, ids))
     }
 
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
         read_call!(self, "list approvals", connection => read::approvals(connection, &self.sql, list))
     }
 
@@ -378,6 +380,9 @@ impl Store for PostgresStore {
 
     async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         self.refuse_if_closed("listen for hints")?;
+        if self.standby.is_some() {
+            return Ok(Box::new(hints::StandbyListener));
+        }
         Ok(Box::new(hints::PostgresListener::open(self).await?))
     }
 

@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
 use tokio::sync::Semaphore;
 
 use workflow_engine::faults::planted;
-use workflow_engine::store::{ConnectError, DatabaseErrorKind, StoreId, StoreOptions, redact};
+use workflow_engine::store::{ConnectError, DatabaseErrorKind, Standby, StoreId, StoreOptions, redact};
 
 use super::PostgresStore;
 use super::call::Limit;
@@ -39,8 +39,8 @@ impl PostgresStore {
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
         let sql = Sql::load(&options.schema);
         let pool = pool(&options, &sql).connect_lazy_with(parse(url)?);
-        prepare(&pool, &sql, url, &options).await?;
-        Ok(Self::over(pool, false, sql, options))
+        let standby = prepare(&pool, &sql, url, &options).await?;
+        Ok(Self::over(pool, false, sql, options, standby))
     }
 
     /// Does what [`PostgresStore::open`] does over a pool of the application, which stays open when
@@ -54,18 +54,19 @@ impl PostgresStore {
         }
         let sql = Sql::load(&options.schema);
         let url = pool.connect_options().to_url_lossy().to_string();
-        prepare(&pool, &sql, &url, &options).await?;
+        let standby = prepare(&pool, &sql, &url, &options).await?;
         check_pool(&pool, &sql, &url, options.connect_timeout).await?;
-        Ok(Self::over(pool, true, sql, options))
+        Ok(Self::over(pool, true, sql, options, standby))
     }
 
-    fn over(pool: PgPool, is_shared: bool, sql: Sql, options: StoreOptions) -> Self {
+    fn over(pool: PgPool, is_shared: bool, sql: Sql, options: StoreOptions, standby: Option<Standby>) -> Self {
         let connections = pool.options().get_max_connections() as usize;
         Self {
             id: StoreId::next(),
             session: Session::default(),
             pool,
             is_shared,
+            standby,
             closed: AtomicBool::new(false),
             sql: Arc::new(sql),
             clock: options.clock,
@@ -77,7 +78,8 @@ impl PostgresStore {
 }
 
 /// Checks the server and brings the schema up to date, on a connection with the pool's options.
-async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) -> Result<(), ConnectError> {
+/// Returns the server if it is a standby, which the options allow.
+async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) -> Result<Option<Standby>, ConnectError> {
     let begun = Instant::now();
     let left = || options.connect_timeout.saturating_sub(begun.elapsed());
     let connect_options = pool.connect_options();
@@ -102,10 +104,11 @@ async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) ->
     let checking = async {
         let configured = sql.configure_session.query().execute(&mut connection).await;
         configured.map_err(|error| refused(url, error.into(), "connect"))?;
-        check_server(&mut connection, sql, url).await
+        check_server(&mut connection, sql, url, options.allow_standby).await
     };
-    within(left(), url, checking).await?;
-    let migrated = migrate(&mut connection, sql, &options.schema, MIGRATIONS, options.migrate).await;
+    let standby = within(left(), url, checking).await?;
+    let may_migrate = options.migrate && standby.is_none();
+    let migrated = migrate(&mut connection, sql, &options.schema, MIGRATIONS, may_migrate).await;
     match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
         Migrated::UpToDate => {}
         Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
@@ -116,7 +119,7 @@ async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) ->
     }
     // The connection is not needed any more, so an error while it closes does not matter.
     let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
-    Ok(())
+    Ok(standby)
 }
 
 /// Fails if a connection of the application's pool cannot read the tables: the pool may set another
@@ -228,8 +231,14 @@ fn unknown_parameters(url: &str) -> Vec<&str> {
     names.filter(|name| !KNOWN.contains(name) && !name.starts_with("options[") && !name.contains('%')).collect()
 }
 
-async fn check_server(connection: &mut PgConnection, sql: &Sql, url: &str) -> Result<(), ConnectError> {
-    let row = sql.check_server.query().fetch_one(connection).await.map_err(Failure::from);
+/// Refuses a server that cannot keep runs. Returns the server if it is a standby, which is allowed.
+async fn check_server(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    url: &str,
+    allow_standby: bool,
+) -> Result<Option<Standby>, ConnectError> {
+    let row = sql.check_server.query().fetch_one(&mut *connection).await.map_err(Failure::from);
     let server = row.and_then(|row| {
         Ok(Server {
             standby: row.try_get("standby")?,
@@ -240,7 +249,16 @@ async fn check_server(connection: &mut PgConnection, sql: &Sql, url: &str) -> Re
             full_page_writes: row.try_get("full_page_writes")?,
         })
     });
-    server.map_err(|failure| refused(url, failure, "look at the server"))?.accept(url)
+    let server = server.map_err(|failure| refused(url, failure, "look at the server"))?;
+    let is_standby = server.standby;
+    server.accept(url, allow_standby)?;
+    if !is_standby {
+        return Ok(None);
+    }
+    let found = sql.read_standby.query().fetch_one(connection).await.map_err(Failure::from);
+    let primary = found.and_then(|row| Ok(row.try_get("primary_address")?));
+    let primary = primary.map_err(|failure| refused(url, failure, "look at the standby"))?;
+    Ok(Some(Standby::new(redact(url), primary)))
 }
 
 /// The properties of the server.
@@ -254,17 +272,17 @@ struct Server {
 }
 
 impl Server {
-    fn accept(self, url: &str) -> Result<(), ConnectError> {
+    fn accept(self, url: &str, allow_standby: bool) -> Result<(), ConnectError> {
         if u32::try_from(self.version_number / 10_000).unwrap_or(0) < OLDEST {
             return Err(ConnectError::OldPostgres { found: self.version, required: OLDEST });
         }
-        if self.standby {
+        if self.standby && !allow_standby {
             return Err(ConnectError::Standby { url: redact(url) });
         }
-        if self.read_only {
+        if self.read_only && !self.standby {
             return Err(ConnectError::ReadOnly { url: redact(url) });
         }
-        if !self.fsync || !self.full_page_writes {
+        if !self.standby && (!self.fsync || !self.full_page_writes) {
             tracing::warn!(
                 fsync = self.fsync,
                 full_page_writes = self.full_page_writes,
@@ -309,12 +327,14 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_keep_runs_is_refused() {
-        assert!(server().accept("postgres://db").is_ok());
+        assert!(server().accept("postgres://db", false).is_ok());
         let old = Server { version_number: 130_014, ..server() };
-        assert!(matches!(old.accept("postgres://db"), Err(ConnectError::OldPostgres { required: 14, .. })));
+        assert!(matches!(old.accept("postgres://db", false), Err(ConnectError::OldPostgres { required: 14, .. })));
         let standby = Server { standby: true, read_only: true, ..server() };
-        assert!(matches!(standby.accept("postgres://db"), Err(ConnectError::Standby { .. })));
+        assert!(matches!(standby.accept("postgres://db", false), Err(ConnectError::Standby { .. })));
+        let standby = Server { standby: true, read_only: true, ..server() };
+        assert!(standby.accept("postgres://db", true).is_ok(), "a program that only reads allows it");
         let read_only = Server { read_only: true, ..server() };
-        assert!(matches!(read_only.accept("postgres://db"), Err(ConnectError::ReadOnly { .. })));
+        assert!(matches!(read_only.accept("postgres://db", false), Err(ConnectError::ReadOnly { .. })));
     }
 }

@@ -4,13 +4,14 @@ use uuid::Uuid;
 
 use workflow_engine::model::{Clock, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{
-    ApprovalList, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord,
+    APPROVAL_BUDGET, ApprovalCursor, ApprovalList, EmittedItem, EndedRun, INBOX_PAGE, Inbox, ListedApprovals, NextDue,
+    WorkerRecord,
 };
 
 use super::claim::Lanes;
 use super::error::Failure;
 use super::row;
-use super::sql::Sql;
+use super::sql::{Sql, Statement};
 
 /// See [`Store::run`](workflow_engine::store::Store::run).
 pub(super) async fn run(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Option<Run>, Failure> {
@@ -122,22 +123,35 @@ pub(super) async fn approvals(
     connection: &mut PgConnection,
     sql: &Sql,
     list: &ApprovalList,
-) -> Result<Vec<WaitingApproval>, Failure> {
+) -> Result<ListedApprovals, Failure> {
     let ApprovalList { run, decisions, after, limit } = list;
-    let statement = if run.is_some() { &sql.list_approvals_of_run } else { &sql.list_approvals };
-    let query = statement
-        .query()
-        .bind(after.started_at.as_micros())
-        .bind(after.run_id.as_uuid())
-        .bind(&after.step_key)
-        .bind(i64::from(*limit))
-        .bind(*decisions);
-    let query = match run {
-        Some(run) => query.bind(run.as_uuid()),
-        None => query,
+    let behind = |statement: &Statement| {
+        let query = statement.query().bind(after.started_at.as_micros());
+        query.bind(after.run_id.as_uuid()).bind(after.step_key.clone())
     };
-    let rows = query.fetch_all(connection).await?;
-    map_all(&rows, row::approval)
+    let (query, end) = match run {
+        Some(run) => {
+            let query = behind(&sql.list_approvals_of_run).bind(i64::from(*limit)).bind(*decisions);
+            (query.bind(run.as_uuid()), None)
+        }
+        None => {
+            let query = behind(&sql.find_approvals_end).bind(i64::from(APPROVAL_BUDGET));
+            let end = query.fetch_optional(&mut *connection).await?.as_ref().map(approval_cursor).transpose()?;
+            let last = end.clone().unwrap_or_else(ApprovalCursor::last);
+            let query = behind(&sql.list_approvals).bind(i64::from(*limit)).bind(*decisions);
+            (query.bind(last.started_at.as_micros()).bind(last.run_id.as_uuid()).bind(last.step_key), end)
+        }
+    };
+    let waiting = map_all(&query.fetch_all(connection).await?, row::approval)?;
+    Ok(ListedApprovals { waiting, end })
+}
+
+fn approval_cursor(row: &PgRow) -> Result<ApprovalCursor, Failure> {
+    Ok(ApprovalCursor {
+        started_at: row::time(row, "started_at")?,
+        run_id: row.try_get::<Uuid, _>("run_id")?.into(),
+        step_key: row.try_get("step_key")?,
+    })
 }
 
 /// See [`Store::workers`](workflow_engine::store::Store::workers).

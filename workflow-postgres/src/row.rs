@@ -141,10 +141,11 @@ pub(super) fn accepted_signal(row: &PgRow) -> Result<AcceptedSignal, Failure> {
 
 /// A row of `list_approvals.sql` or `list_approvals_of_run.sql`.
 pub(super) fn approval(row: &PgRow) -> Result<WaitingApproval, Failure> {
-    let kind: &str = row.try_get("kind")?;
+    let (kind, tags): (&str, &str) = (row.try_get("kind")?, row.try_get("tags")?);
     Ok(WaitingApproval {
         run_id: run_id(row)?,
         lane: lane_if_any(row)?.0,
+        tags: serde_json::from_str(tags).unwrap_or_default(),
         step_key: row.try_get("step_key")?,
         kind: StepKind::parse(kind).ok_or_else(|| unknown_word("kind of step", kind))?,
         output: row.try_get("output")?,

@@ -1,4 +1,4 @@
-//! Counts of runs, and groups of failures.
+//! Counts of runs, groups of failures, and source lines.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use workflow_engine::model::{
-    FailureGroup, FailureRow, RunId, RunStatistics, StatisticsRow, StatisticsSpan, Timestamp, unquoted,
+    FailureGroup, FailureRow, RunId, RunStatistics, SourceLine, StatisticsRow, StatisticsSpan, Timestamp, unquoted,
 };
 use workflow_engine::store::{
-    DatabaseError, EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget,
+    DatabaseError, EndedInLane, MOST_FAILURE_GROUPS, MOST_SOURCE_LINES, RunTags, StatisticsScan, StatisticsStore,
+    StatisticsTarget,
 };
 
 use super::call::read_call;
@@ -29,6 +30,19 @@ impl StatisticsStore for PostgresStore {
 
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         read_call!(self, "read failures", connection => failures(connection, &self.sql))
+    }
+
+    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
+        read_call!(self, "read the tags of runs", connection => run_tags(connection, &self.sql, runs))
+    }
+
+    async fn source_lines(
+        &self,
+        workflow: &str,
+        version: &str,
+        steps: &BTreeSet<&str>,
+    ) -> Result<Vec<SourceLine>, DatabaseError> {
+        read_call!(self, "read source lines", connection => source_lines(connection, &self.sql, (workflow, version), steps))
     }
 }
 
@@ -109,6 +123,20 @@ impl StatisticsTarget for SlowPath<'_> {
         Ok(())
     }
 
+    async fn put_source_lines(&mut self, lines: &[SourceLine]) -> Result<(), Failure> {
+        let query = self
+            .sql
+            .put_source_lines
+            .query()
+            .bind(lines.iter().map(|it| it.workflow.clone()).collect::<Vec<_>>())
+            .bind(lines.iter().map(|it| it.version.clone()).collect::<Vec<_>>())
+            .bind(lines.iter().map(|it| it.step.clone()).collect::<Vec<_>>())
+            .bind(lines.iter().map(|it| it.lines.clone()).collect::<Vec<_>>())
+            .bind(i64::from(MOST_SOURCE_LINES));
+        query.execute(&mut *self.connection).await?;
+        Ok(())
+    }
+
     async fn lock_statistics(&mut self) -> Result<bool, Failure> {
         let found = self.sql.try_lock_statistics.query().fetch_one(&mut *self.connection).await?;
         Ok(found.try_get("locked")?)
@@ -150,6 +178,36 @@ async fn list(connection: &mut PgConnection, sql: &Sql, scan: &StatisticsScan) -
 async fn failures(connection: &mut PgConnection, sql: &Sql) -> Result<Vec<FailureRow>, Failure> {
     let query = sql.list_failures.query().bind(i64::from(MOST_FAILURE_GROUPS));
     query.fetch_all(connection).await?.iter().map(failure_row).collect()
+}
+
+async fn run_tags(connection: &mut PgConnection, sql: &Sql, runs: &[RunId]) -> Result<RunTags, Failure> {
+    let mut tags = RunTags::new();
+    for found in sql.read_tags.query().bind(ids(runs.iter())).fetch_all(connection).await? {
+        if let Ok(read) = serde_json::from_str(found.try_get("tags")?) {
+            tags.insert(row::run_id(&found)?, read);
+        }
+    }
+    Ok(tags)
+}
+
+async fn source_lines(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    (workflow, version): (&str, &str),
+    steps: &BTreeSet<&str>,
+) -> Result<Vec<SourceLine>, Failure> {
+    let steps: Vec<String> = steps.iter().map(|step| (*step).to_owned()).collect();
+    let query = sql.list_source_lines.query().bind(workflow.to_owned()).bind(version.to_owned()).bind(steps);
+    query.fetch_all(connection).await?.iter().map(source_line).collect()
+}
+
+fn source_line(found: &PgRow) -> Result<SourceLine, Failure> {
+    Ok(SourceLine {
+        workflow: found.try_get("workflow_name")?,
+        version: found.try_get("version")?,
+        step: found.try_get("step")?,
+        lines: found.try_get("lines")?,
+    })
 }
 
 fn statistics_row(found: &PgRow) -> Result<StatisticsRow, Failure> {

@@ -7,9 +7,10 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use workflow_engine::model::{
-    Clock, DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, TableView, Timestamp,
+    Clock, DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, StandbyView, TableView,
+    Timestamp,
 };
-use workflow_engine::store::{DatabaseError, SystemStore};
+use workflow_engine::store::{DatabaseError, Standby, SystemStore};
 
 use super::call::read_call;
 use super::error::Failure;
@@ -24,11 +25,22 @@ impl SystemStore for PostgresStore {
     async fn system(&self) -> Result<DatabaseView, DatabaseError> {
         read_call!(self, "look at the database", connection => view(connection, &self.sql, &self.clock))
     }
+
+    fn standby(&self) -> Option<&Standby> {
+        self.standby.as_ref()
+    }
 }
 
 async fn view(connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<DatabaseView, Failure> {
     let mut refused = Vec::new();
-    let (mut view, mut postgres) = server(connection, sql, clock).await?;
+    let (mut view, mut postgres, is_standby) = server(connection, sql, clock).await?;
+    if is_standby {
+        let found = sql.read_standby.query().fetch_one(&mut *connection).await?;
+        let lag: Option<i64> = found.try_get("lag_millis")?;
+        // The clocks of two hosts may differ.
+        let lag_millis = lag.map(|lag| u64::try_from(lag).unwrap_or_default());
+        postgres.standby = Some(StandbyView { lag_millis, primary: found.try_get("primary_address")? });
+    }
     let version = sql.read_schema_version.query().fetch_one(&mut *connection).await?;
     view.schema_level = version.try_get("version")?;
     view.known_level = MIGRATIONS.last().map_or(0, |(version, _)| *version);
@@ -57,12 +69,13 @@ async fn view(connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result
     Ok(view)
 }
 
-/// Reads the properties of the server, and its clock between two looks at that of this host.
+/// Reads the properties of the server, its clock between two looks at that of this host, and
+/// whether it is a standby now.
 async fn server(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
-) -> Result<(DatabaseView, PostgresView), Failure> {
+) -> Result<(DatabaseView, PostgresView, bool), Failure> {
     let before = Timestamp::from(SystemTime::now());
     let found = sql.read_server.query().fetch_one(connection).await?;
     let after = Timestamp::from(SystemTime::now());
@@ -79,7 +92,7 @@ async fn server(
         full_page_writes: found.try_get("full_page_writes")?,
         ..PostgresView::default()
     };
-    Ok((view, postgres))
+    Ok((view, postgres, found.try_get("standby")?))
 }
 
 /// Returns the answer; `None` if the server refused it to the role, after noting the part that was

@@ -87,6 +87,11 @@ async fn operates(operate: &dyn Operate, database: &dyn Operate) {
     let history = ListHistory::new(run);
     assert_eq!(operate.history(history.clone()).await.unwrap(), database.history(history).await.unwrap());
     let window = ListTimeline::new(run).limit(5);
+    // Else it could come between the two reads.
+    workflow_tests::until("the source line of the step", async || {
+        database.timeline_window(window.clone()).await.unwrap().rows.first()?.source_line.clone()
+    })
+    .await;
     assert_eq!(operate.timeline_window(window.clone()).await.unwrap(), database.timeline_window(window).await.unwrap());
     for of in [PayloadOf::Input, PayloadOf::Output, PayloadOf::Step { step: "double".into(), attempt: 1 }] {
         assert_eq!(operate.payload(run, of.clone()).await.unwrap(), database.payload(run, of).await.unwrap());

@@ -110,7 +110,7 @@ pub use workflow_engine::schedule::{
 };
 pub use workflow_engine::store::{
     CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, DeletedRun, PauseOutcome, PlaceOutcome,
-    ResumeOutcome,
+    ResumeOutcome, Standby,
 };
 
 /// Items for the other crates of this project. Internal: exempt from semantic versioning.

@@ -38,6 +38,11 @@ pub trait Workflow: Send + Sync + 'static {
     /// [`DEFAULT_QUEUE`](crate::DEFAULT_QUEUE), and for a child the queue of its parent.
     const QUEUE: Option<&'static str> = None;
 
+    /// Whether the steps are called in the author's code. `false` for an interpreter, whose calls
+    /// stand in its own code: their lines would tell nothing about a run.
+    #[doc(hidden)]
+    const IN_CODE: bool = true;
+
     /// Returns the gate of a run with this input whose start names none: see
     /// [`Start::gate`](crate::Start::gate). `None` (the default): the run waits behind no gate.
     #[must_use]
@@ -79,6 +84,7 @@ where
     const VERSION: &'static str = W::VERSION;
     const RETRY: Option<Retry> = W::RETRY;
     const QUEUE: Option<&'static str> = W::QUEUE;
+    const IN_CODE: bool = W::IN_CODE;
 
     fn gate(input: &Self::Input) -> Option<String> {
         W::gate(input)

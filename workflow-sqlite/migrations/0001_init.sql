@@ -217,6 +217,11 @@ CREATE TABLE step_attempts (
     CHECK (status IN ('running', 'succeeded', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
+-- Serves the parts of histories that are shown: outcomes by position and attempts without one.
+-- Items of streams, of which a run may have any number, stand in the primary key alone.
+CREATE INDEX step_attempts_position ON step_attempts (run_id, position, step_key, attempt)
+    WHERE kind <> 'emitted';
+
 -- Serve the list of approvals and decisions that runs wait for: of all, in its order, and of one
 -- run. A decision is a wait for a signal with a name of this form.
 CREATE INDEX step_attempts_asked ON step_attempts (started_at, run_id, step_key)
@@ -358,6 +363,16 @@ CREATE TABLE workflow_failures (
 
 -- Serves the list, and the search for the groups that are the oldest.
 CREATE INDEX workflow_failures_last ON workflow_failures (last_at);
+
+-- Where the code of a workflow calls its steps, as the last worker has seen it that saw something
+-- new. A row belongs to no run. It is kept, as lanes are.
+CREATE TABLE workflow_source_lines (
+    workflow_name TEXT    NOT NULL,
+    version       TEXT    NOT NULL,
+    step          TEXT    NOT NULL,                     -- without scopes and the number of a repeat
+    lines         TEXT    NOT NULL,                     -- file:line, several separated by commas
+    PRIMARY KEY (workflow_name, version, step)
+) STRICT, WITHOUT ROWID;
 
 -- Bulk operations: one action on every run that a query finds. A worker claims an operation, and
 -- changes its runs chunk by chunk, from the newest to the oldest.

@@ -2,7 +2,9 @@
 
 use sqlx::sqlite::SqliteRow;
 
-use workflow_engine::store::{DatabaseError, HistoryRow, HistoryRows, HistoryScan};
+use workflow_engine::store::{
+    DatabaseError, HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED,
+};
 
 use super::database::Database;
 use super::error::During;
@@ -13,14 +15,16 @@ use super::{row, sql};
 pub(super) async fn read(database: &Database, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
     let run = scan.run.to_string();
     let query = match &scan.rows {
-        HistoryRows::Delivered { after, limit } => sqlx::query(sql::READ_HISTORY_PAGE)
-            .bind(run)
-            .bind(after.as_ref().and_then(|place| place.position))
-            .bind(after.as_ref().map(|place| place.step_key.clone()))
-            .bind(after.as_ref().map(|place| place.attempt))
-            .bind(*limit),
-        HistoryRows::Begun { from, limit } => sqlx::query(sql::READ_STEPS_BEGUN).bind(run).bind(*from).bind(*limit),
-        HistoryRows::Open { limit } => sqlx::query(sql::READ_OPEN_STEPS).bind(run).bind(*limit),
+        HistoryRows::Delivered { after, limit } => {
+            let HistoryBounds { outcome: (position, key, attempt), undecided } = HistoryPlace::bounds(after.as_ref());
+            let query = sqlx::query(sql::READ_HISTORY_PAGE).bind(run).bind(position).bind(key.to_owned()).bind(attempt);
+            query.bind(undecided.0.to_owned()).bind(undecided.1).bind(*limit)
+        }
+        HistoryRows::Steps { after, limit, attempts } => {
+            let query = sqlx::query(sql::READ_STEPS).bind(run).bind(*after).bind(*limit);
+            query.bind(*attempts).bind(MOST_UNDECIDED)
+        }
+        HistoryRows::Open { limit } => sqlx::query(sql::READ_OPEN_STEPS).bind(run).bind(*limit).bind(MOST_UNDECIDED),
         HistoryRows::Attempt { step_key, attempt } => {
             sqlx::query(sql::READ_HISTORY_ROW).bind(run).bind(step_key.clone()).bind(*attempt)
         }
@@ -40,5 +44,6 @@ fn history_row(found: &SqliteRow) -> Result<HistoryRow, DatabaseError> {
         row: row::step_attempt(found)?,
         output_bytes: bytes("output_bytes")?,
         error_bytes: bytes("error_bytes")?,
+        is_cut: row::get(found, "is_cut")?,
     })
 }

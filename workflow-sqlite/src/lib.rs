@@ -12,9 +12,9 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     ApprovalList, AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction,
-    GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat,
-    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow,
-    StepTransaction, Store, StoreOptions, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals, ListedAudits,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
+    SeatList, SeatRow, StepTransaction, Store, StoreOptions, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -236,7 +236,7 @@ impl Store for SqliteStore {
         within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
     }
 
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
         within_deadline("list approvals", read::approvals(&self.database, list)).await
     }
 

@@ -6,7 +6,8 @@ use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{
-    ApprovalList, DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval,
+    APPROVAL_BUDGET, ApprovalCursor, ApprovalList, DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox,
+    ListedApprovals, NextDue,
 };
 
 use super::database::Database;
@@ -119,19 +120,38 @@ pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<(Run
 }
 
 /// See [`Store::approvals`](workflow_engine::store::Store::approvals).
-pub(super) async fn approvals(database: &Database, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+pub(super) async fn approvals(database: &Database, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
+    const DURING: &str = "list approvals";
     let ApprovalList { run, decisions, after, limit } = list;
-    let statement = if run.is_some() { sql::LIST_APPROVALS_OF_RUN } else { sql::LIST_APPROVALS };
+    let behind = |statement: &'static str| {
+        let query = sqlx::query::<sqlx::Sqlite>(statement).bind(after.started_at.as_micros());
+        query.bind(after.run_id.to_string()).bind(after.step_key.clone())
+    };
     let mut reader = database.reader().await?;
-    let query = sqlx::query(statement)
-        .bind(after.started_at.as_micros())
-        .bind(after.run_id.to_string())
-        .bind(&after.step_key)
-        .bind(*limit)
-        .bind(*decisions)
-        .bind(run.map(|id| id.to_string()));
-    let rows = query.fetch_all(reader.connection()?).await.during("list approvals")?;
-    understand(&rows, row::approval)
+    let (query, end) = match run {
+        Some(run) => {
+            let query = behind(sql::LIST_APPROVALS_OF_RUN).bind(*limit).bind(*decisions);
+            (query.bind(run.to_string()), None)
+        }
+        None => {
+            let query = behind(sql::FIND_APPROVALS_END).bind(APPROVAL_BUDGET);
+            let found = query.fetch_optional(reader.connection()?).await.during(DURING)?;
+            let end = found.as_ref().map(approval_cursor).transpose()?;
+            let last = end.clone().unwrap_or_else(ApprovalCursor::last);
+            let query = behind(sql::LIST_APPROVALS).bind(*limit).bind(*decisions);
+            (query.bind(last.started_at.as_micros()).bind(last.run_id.to_string()).bind(last.step_key), end)
+        }
+    };
+    let rows = query.fetch_all(reader.connection()?).await.during(DURING)?;
+    Ok(ListedApprovals { waiting: understand(&rows, row::approval)?, end })
+}
+
+fn approval_cursor(row: &SqliteRow) -> Result<ApprovalCursor, DatabaseError> {
+    Ok(ApprovalCursor {
+        started_at: row::time(row, "started_at")?,
+        run_id: row::id(row, "run_id")?,
+        step_key: row::get(row, "step_key")?,
+    })
 }
 
 pub(super) fn understand<T>(

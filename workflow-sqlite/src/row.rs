@@ -104,6 +104,7 @@ pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
     Ok(WaitingApproval {
         run_id: id(row, "id")?,
         lane: maybe_lane(row)?.0,
+        tags: get(row, "tags").and_then(json).unwrap_or_default(),
         step_key: get(row, "step_key")?,
         kind: word(row, "kind", StepKind::parse)?,
         output: get(row, "output")?,

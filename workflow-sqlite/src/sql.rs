@@ -173,6 +173,7 @@ statements! {
     DELETE_WORKER = "delete_worker.sql";
     END_RUNS = "end_runs.sql";
     EXPIRE_RUNS = "expire_runs.sql";
+    FIND_APPROVALS_END = "find_approvals_end.sql";
     FIND_AUDITS_END = "find_audits_end.sql";
     FIND_AUDITS_END_OF_TARGET = "find_audits_end_of_target.sql";
     FIND_AWAITED_STEPS = "find_awaited_steps.sql";
@@ -218,7 +219,9 @@ statements! {
     ADD_FAILURES = "add_failures.sql";
     FIND_ENDED = "find_ended.sql";
     LIST_FAILURES = "list_failures.sql";
+    LIST_SOURCE_LINES = "list_source_lines.sql";
     LIST_STATISTICS = "list_statistics.sql";
+    PUT_SOURCE_LINES = "put_source_lines.sql";
     PUT_STATISTICS = "put_statistics.sql";
     TAKE_STATISTICS = "take_statistics.sql";
     TRIM_FAILURES = "trim_failures.sql";
@@ -254,7 +257,8 @@ statements! {
     READ_HISTORY_PAGE = "read_history_page.sql";
     READ_HISTORY_ROW = "read_history_row.sql";
     READ_OPEN_STEPS = "read_open_steps.sql";
-    READ_STEPS_BEGUN = "read_steps_begun.sql";
+    READ_STEPS = "read_steps.sql";
+    READ_TAGS = "read_tags.sql";
     READ_INBOX = "read_inbox.sql";
     READ_GATE_USE = "read_gate_use.sql";
     READ_INPUTS = "read_inputs.sql";

@@ -1,4 +1,4 @@
-//! Counts of runs, and groups of failures.
+//! Counts of runs, groups of failures, and source lines.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{
-    Durations, FailureGroup, FailureRow, RunId, RunStatistics, StatisticsRow, StatisticsSpan,
+    Durations, FailureGroup, FailureRow, RunId, RunStatistics, SourceLine, StatisticsRow, StatisticsSpan,
 };
 use workflow_engine::store::{
-    DatabaseError, EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget,
+    DatabaseError, EndedInLane, MOST_FAILURE_GROUPS, MOST_SOURCE_LINES, RunTags, StatisticsScan, StatisticsStore,
+    StatisticsTarget,
 };
 
 use super::error::{During, corrupt, within_deadline};
@@ -36,6 +37,36 @@ impl StatisticsStore for SqliteStore {
             let mut reader = self.database.reader().await?;
             let query = sqlx::query(sql::LIST_FAILURES).bind(MOST_FAILURE_GROUPS);
             query.fetch_all(reader.connection()?).await.during(READ)?.iter().map(failure_row).collect()
+        })
+        .await
+    }
+
+    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
+        within_deadline(READ, async {
+            let mut reader = self.database.reader().await?;
+            let query = sqlx::query(sql::READ_TAGS).bind(serde_json::to_string(runs).during(READ)?);
+            let mut tags = RunTags::new();
+            for found in query.fetch_all(reader.connection()?).await.during(READ)? {
+                if let Ok(read) = row::get(&found, "tags").and_then(row::json) {
+                    tags.insert(row::id(&found, "id")?, read);
+                }
+            }
+            Ok(tags)
+        })
+        .await
+    }
+
+    async fn source_lines(
+        &self,
+        workflow: &str,
+        version: &str,
+        steps: &BTreeSet<&str>,
+    ) -> Result<Vec<SourceLine>, DatabaseError> {
+        within_deadline(READ, async {
+            let mut reader = self.database.reader().await?;
+            let steps = serde_json::to_string(steps).during(READ)?;
+            let query = sqlx::query(sql::LIST_SOURCE_LINES).bind(workflow).bind(version).bind(steps);
+            query.fetch_all(reader.connection()?).await.during(READ)?.iter().map(source_line).collect()
         })
         .await
     }
@@ -112,6 +143,16 @@ impl StatisticsTarget for SlowPath<'_> {
         Ok(())
     }
 
+    async fn put_source_lines(&mut self, lines: &[SourceLine]) -> Result<(), DatabaseError> {
+        let columns = |SourceLine { workflow, version, step, lines }: &SourceLine| {
+            serde_json::json!([workflow, version, step, lines])
+        };
+        let rows = serde_json::to_string(&lines.iter().map(columns).collect::<Vec<_>>()).during(WRITE)?;
+        let query = sqlx::query(sql::PUT_SOURCE_LINES).bind(rows).bind(MOST_SOURCE_LINES);
+        query.execute(&mut *self.connection).await.during(WRITE)?;
+        Ok(())
+    }
+
     /// The transaction excludes every other one, so there is nothing to lock.
     async fn lock_statistics(&mut self) -> Result<bool, DatabaseError> {
         Ok(true)
@@ -179,6 +220,15 @@ fn failure_row(found: &SqliteRow) -> Result<FailureRow, DatabaseError> {
         last_at: row::time(found, "last_at")?,
         first_version: row::get(found, "first_version")?,
         last_run: row::id(found, "last_run_id")?,
+    })
+}
+
+fn source_line(found: &SqliteRow) -> Result<SourceLine, DatabaseError> {
+    Ok(SourceLine {
+        workflow: row::get(found, "workflow_name")?,
+        version: row::get(found, "version")?,
+        step: row::get(found, "step")?,
+        lines: row::get(found, "lines")?,
     })
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_engine::executor::ExecutorStopped;
 use workflow_engine::runtime::PayloadError;
-use workflow_sdk::{DatabaseError, InvalidName, InvalidRate, InvalidSchedule, UnreadableSchedule};
+use workflow_sdk::{DatabaseError, InvalidName, InvalidRate, InvalidSchedule, Standby, UnreadableSchedule};
 
 /// The reason why a worker did not start or had to stop. Other workers take over the runs that it
 /// held.
@@ -85,6 +85,9 @@ pub enum WorkerError {
         /// The reason.
         reason: String,
     },
+    /// The client is connected to a standby, on which no run can be claimed.
+    #[error("{0} and has no worker; connect to the primary")]
+    Standby(Standby),
     /// The database answered with an error.
     #[error(transparent)]
     Database(#[from] DatabaseError),

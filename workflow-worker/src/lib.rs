@@ -49,6 +49,7 @@ mod schedules;
 mod seat_watch;
 mod shared;
 mod shutdown;
+mod source_lines;
 mod sweep;
 mod wakeup;
 mod worker;

@@ -7,15 +7,24 @@ use workflow_sdk::internal::Entry;
 use workflow_sdk::{NameSubject, RunsWith};
 
 use crate::WorkerError;
+use crate::source_lines::SourceLines;
 
 /// The workflows that a worker knows, by name and version.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    entries: HashMap<WorkflowId, Entry>,
+    entries: HashMap<WorkflowId, Registered>,
     /// The queues in the attributes of the workflows.
     queues: BTreeSet<&'static str>,
     /// Workflows that were registered twice.
     duplicates: Vec<WorkflowId>,
+}
+
+/// A workflow that a worker knows.
+#[derive(Debug)]
+struct Registered {
+    entry: Entry,
+    /// Where its steps are called. `None`: its calls do not stand in the author's code.
+    source_lines: Option<Arc<SourceLines>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -28,7 +37,9 @@ impl Registry {
     pub(crate) fn register<S, W: RunsWith<S>>(&mut self, state: &Arc<S>) {
         let id = WorkflowId { name: W::NAME, version: W::VERSION };
         self.queues.extend(W::QUEUE);
-        if self.entries.insert(id.clone(), Entry::new::<S, W>(state)).is_some() {
+        let source_lines = W::IN_CODE.then(|| Arc::new(SourceLines::new(W::NAME, W::VERSION)));
+        let registered = Registered { entry: Entry::new::<S, W>(state), source_lines };
+        if self.entries.insert(id.clone(), registered).is_some() {
             self.duplicates.push(id);
         }
     }
@@ -67,8 +78,17 @@ impl Registry {
     }
 
     pub(crate) fn entry(&self, lane: &Lane) -> Option<&Entry> {
+        self.find(lane).map(|registered| &registered.entry)
+    }
+
+    /// Returns where the steps of this workflow are called, unless it has no code of its own.
+    pub(crate) fn source_lines(&self, lane: &Lane) -> Option<&Arc<SourceLines>> {
+        self.find(lane)?.source_lines.as_ref()
+    }
+
+    fn find(&self, lane: &Lane) -> Option<&Registered> {
         let same = |id: &&WorkflowId| id.name == lane.workflow && id.version == lane.version;
-        self.entries.iter().find(|(id, _)| same(id)).map(|(_, entry)| entry)
+        self.entries.iter().find(|(id, _)| same(id)).map(|(_, registered)| registered)
     }
 }
 

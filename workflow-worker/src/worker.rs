@@ -361,6 +361,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
         declared.iter().try_for_each(|queue| queue.limits.check())?;
         self.options.check(self.client.store().in_process())?;
         self.registry.check()?;
+        if let Some(standby) = self.client.store().standby() {
+            return Err(WorkerError::Standby(standby.clone()));
+        }
         let inputs = self.schedules.declare(&self.client).await?;
         let retention = self.retention.resolve(&self.registry)?;
         let shared = Shared::new(self.client, self.options, (self.registry, retention), self.body_hooks);

@@ -1061,7 +1061,7 @@ export interface components {
         ApprovalKind: "approval" | "decision";
         /** @description The approvals and decisions that wait for the longest time. */
         ApprovalPage: {
-            /** @description `true` if no further one waits. */
+            /** @description `true` if no further one waits. `false`: the next page may have further ones. A page ends early, and may be empty, if 5,000 waits were looked at, because the waits of runs that ended without success are passed over. */
             complete: boolean;
             /** @description The approvals and decisions, the longest waiting first. */
             items: components["schemas"]["PendingApproval"][];
@@ -1425,7 +1425,7 @@ export interface components {
             /** @description Parked runs with an error, which wait for code or an operator. */
             stuck: components["schemas"]["Count"];
         };
-        /** @description Creates a schedule: see create_schedule.  The name identifies a repetition: a second order with the same settings and the same input changes nothing, another one is refused. */
+        /** @description Creates a schedule: see create_schedule.  A second order with this name changes nothing if its settings and its input are equal. Otherwise it is refused. */
         CreateSchedule: {
             /** @description The input of each run. */
             input: components["schemas"]["Payload"];
@@ -1775,6 +1775,10 @@ export interface components {
             message: string;
             /** @description The key of the step that failed, with `#` for its numbers. `None` if no step failed. */
             step?: string | null;
+            /** @description The tags of the last one, by which a flow is known. Empty if it was deleted. */
+            tags?: {
+                [key: string]: string;
+            };
             /** @description The workflow. */
             workflow: string;
         };
@@ -1981,6 +1985,7 @@ export interface components {
             flow?: string;
             input?: unknown;
             key?: string;
+            name?: string;
             priority?: components["schemas"]["Priority"];
             queue?: string;
             tags?: {
@@ -2241,6 +2246,10 @@ export interface components {
             run_id: components["schemas"]["RunId"];
             /** @description When the run began to wait. */
             since: components["schemas"]["Timestamp"];
+            /** @description The run's tags, by which a flow is known. */
+            tags?: {
+                [key: string]: string;
+            };
             /** @description The person or group that is asked. */
             to?: string | null;
             until?: components["schemas"]["Timestamp"] | null;
@@ -2261,6 +2270,7 @@ export interface components {
             oldest_transaction?: components["schemas"]["OpenTransactionView"] | null;
             /** @description The role of this program's connections. */
             role: string;
+            standby?: components["schemas"]["StandbyView"] | null;
             /** @description The rows of the engine's tables, as the server estimates them. */
             tables?: components["schemas"]["TableView"][];
         };
@@ -2702,6 +2712,16 @@ export interface components {
              */
             wal_bytes?: number | null;
         };
+        /** @description How a standby follows its primary. */
+        StandbyView: {
+            /**
+             * Format: int64
+             * @description The age of the state that the standby shows, in milliseconds: 0 if it shows all that it has received from its primary, else the age of the last transaction that it shows. That is more than the real delay if the primary has changed nothing for a while. `None` if it has shown no transaction since its start.
+             */
+            lag_millis?: number | null;
+            /** @description The address of the primary as `HOST:PORT`. `None` if the role may not see it, or if no connection to the primary is open. */
+            primary?: string | null;
+        };
         /** @description Orders a bulk operation: one action on every run that a query finds. A worker executes it in the background. */
         StartBulk: {
             /** @description The action on each of them. */
@@ -2935,17 +2955,19 @@ export interface components {
             /** @description The table, without its schema. */
             name: string;
         };
-        /** @description The history of a run as data for a drawing: one row per step, with bars for its attempts and waits, and the spans of the run above them.  The database keeps no record of claims and parks, so spans and marks are concluded from the times of the steps. A crash, a park or a claim between which no step began or ended does not show. A worker that gave the run back when it stopped looks like one that died. A body that a crash cut off and that has ended since is one bar, from its first beginning to its end, and repeated if that can be seen. The rows have no lines of code. */
+        /** @description The history of a run as data for a drawing: one row per step, with bars for its attempts and waits, and the spans of the run above them.  The database keeps no record of claims and parks, so spans and marks are concluded from the times of the steps. A crash, a park or a claim between which no step began or ended does not show. A worker that gave the run back when it stopped looks like one that died. A body that a crash cut off and that has ended since is one bar, from its first beginning to its end, and repeated if that can be seen. */
         Timeline: {
-            /** @description `true` if no further step follows. */
+            /** @description `true` if no further step follows. Otherwise the next part of the timeline has more. */
             complete: boolean;
+            /** @description `true` if attempts are missing that no part of the timeline has: of a step that has very many of them the first ones, and steps without an outcome if the run has more than 2,000 attempts without one. The [history](super::OperateRuns::history) has them all. */
+            cut?: boolean;
             /** @description When its start was committed. */
             from: components["schemas"]["Timestamp"];
-            /** @description How many steps were left out at the beginning. */
+            /** @description The number of the last step that was left out at the beginning: see from. */
             left_out: number;
             /** @description Moments of the run, in the order of time. */
             marks: components["schemas"]["Mark"][];
-            /** @description The steps, in the order in which they first began. */
+            /** @description The steps of the window, in the order in which they first began. */
             rows: components["schemas"]["TimelineRow"][];
             /** @description The run. */
             run: components["schemas"]["RunId"];
@@ -2968,6 +2990,8 @@ export interface components {
             event?: components["schemas"]["EventName"] | null;
             /** @description The kind. */
             kind: components["schemas"]["StepKind"];
+            /** @description Where the code calls the step: `src/orders.rs:42`, with the path that the compiler has for the file. Several places if more than one call has the name, or if scopes share it.  It is the line in the program that noted it, which may be another release of this version. `None` for a step of a flow, for a step whose worker has not written it yet, which takes a second, and on a store in memory. */
+            source_line?: string | null;
             /** @description The key of the step. */
             step: string;
         };
@@ -3015,7 +3039,7 @@ export interface components {
             /** @description The reason. */
             reason: string;
         };
-        /** @description Changes a schedule. What the order leaves out stays as it is, also if another order changes it meanwhile. New times count from now.  Of a schedule that code declares, all but the input and the version can be changed. The change holds until RevertSchedule, also when a worker declares the schedule again. */
+        /** @description Changes a schedule. A setting that the order leaves out keeps its value, even if another order changes it meanwhile. New times count from now.  Of a schedule that code declares, all but the input and the version can be changed. The change holds until RevertSchedule, also when a worker declares the schedule again. */
         UpdateSchedule: {
             /** @description The input of each run from now on. Default: it stays. */
             input?: components["schemas"]["Payload"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{AttemptStatus, Claim, StepAttempt, StepKind};
-use workflow_engine::store::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan};
+use workflow_engine::store::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED};
 use workflow_sdk::{RunId, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::builders::{attempt, begun, failed, succeeded};
@@ -39,7 +39,7 @@ async fn run_with_a_history(fixture: &Fixture) -> Claim {
         succeeded("zip", 1, "[1, 2]"),
         succeeded("big", 3, &format!("\"{}\"", "x".repeat(1000))),
         failed("pay", 1),
-        StepAttempt { kind: StepKind::Patch, ..succeeded("patch/v2", 4, "true") },
+        StepAttempt { kind: StepKind::Patch, position: None, ..succeeded("patch/v2", 4, "true") },
         item(1),
         item(2),
         item(3),
@@ -91,19 +91,81 @@ pub async fn a_large_payload_is_left_out_of_a_page_with_its_size(fixture: Fixtur
     assert!(none.iter().all(|row| row.row.output.is_none() && row.row.error.is_none()));
 }
 
-pub async fn steps_are_read_in_the_order_in_which_they_began(fixture: Fixture) {
+pub async fn steps_are_read_in_the_order_of_their_outcomes(fixture: Fixture) {
     let run = run_with_a_history(&fixture).await.run_id;
-    let steps = async |from, limit| {
-        let rows = read(&fixture, run, HistoryRows::Begun { from, limit }, ALL).await;
+    let steps = async |after, limit, attempts| {
+        let rows = read(&fixture, run, HistoryRows::Steps { after, limit, attempts }, ALL).await;
+        assert!(rows.iter().all(|row| !row.is_cut));
         rows.iter().map(|row| (row.row.step_key.clone(), row.row.attempt)).collect::<Vec<_>>()
     };
-    let all = [("wait", 1), ("zip", 1), ("ask", 1), ("ask", 2), ("ask", 3), ("big", 1), ("pay", 1)];
-    let all: Vec<(String, i64)> = all.iter().map(|(key, attempt)| ((*key).to_owned(), *attempt)).collect();
-    assert_eq!(steps(0, 100).await, all);
-    assert_eq!(steps(0, 2).await, all[..2]);
-    assert_eq!(steps(2, 1).await, all[2..5]);
-    assert_eq!(steps(3, 2).await, all[5..]);
-    assert_eq!(steps(5, 2).await, []);
+    let named =
+        |all: &[(&str, i64)]| all.iter().map(|(key, attempt)| ((*key).to_owned(), *attempt)).collect::<Vec<_>>();
+    let all = named(&[("zip", 1), ("ask", 1), ("ask", 2), ("ask", 3), ("big", 1), ("pay", 1), ("wait", 1)]);
+    assert_eq!(steps(0, 100, 9).await, all);
+    assert_eq!(steps(0, 2, 9).await, all[..4]);
+    assert_eq!(steps(1, 1, 9).await, all[1..4]);
+    assert_eq!(steps(2, 2, 9).await, all[4..6], "the steps without an outcome follow");
+    assert_eq!(steps(4, 2, 9).await, all[6..]);
+    assert_eq!(steps(5, 2, 9).await, []);
+    assert_eq!(steps(0, 100, 2).await, [&all[..1], &all[2..]].concat(), "the last attempts of each step");
+}
+
+/// However many attempts failed, a read says whether it has looked at all of them.
+pub async fn a_read_of_steps_says_that_it_is_cut(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let most = i64::from(MOST_UNDECIDED);
+    let writes = |numbers: std::ops::RangeInclusive<i64>| {
+        numbers.map(|number| attempt(claim, at(&fixture, failed("ask", number)))).collect::<Vec<_>>()
+    };
+    let read_all = async || {
+        let steps = HistoryRows::Steps { after: 0, limit: 10, attempts: 2 };
+        let (steps, open) = (read(&fixture, claim.run_id, steps, ALL).await, HistoryRows::Open { limit: 3 });
+        (steps, read(&fixture, claim.run_id, open, ALL).await)
+    };
+    fixture.store.commit(&writes(1..=most)).await.expect("a commit");
+    let (steps, open) = read_all().await;
+    let numbers: Vec<i64> = steps.iter().map(|row| row.row.attempt).collect();
+    assert_eq!(numbers, [most - 1, most]);
+    assert!(steps.iter().chain(&open).all(|row| !row.is_cut) && open.len() == 3, "{open:?}");
+    fixture.store.commit(&writes(most + 1..=most + 2)).await.expect("a commit");
+    applied(&fixture.write(attempt(claim, at(&fixture, succeeded("zip", 1, "7")))).await);
+    let (steps, open) = read_all().await;
+    let keys: Vec<&str> = steps.iter().map(|row| row.row.step_key.as_str()).collect();
+    assert_eq!(keys, ["zip", "ask", "ask"]);
+    assert!(steps.iter().chain(&open).all(|row| row.is_cut) && open.len() == 3, "{open:?}");
+}
+
+/// Every stream has its last item in the pages, wherever its key stands among the other rows.
+pub async fn pages_have_the_last_item_of_every_stream(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let item = |name: &str, number: i64| StepAttempt {
+        kind: StepKind::Emitted,
+        status: AttemptStatus::Succeeded,
+        output: Some("1".into()),
+        attempt: number,
+        ..begun(&StepKind::Emitted.key_of(name))
+    };
+    let first = StepAttempt { status: AttemptStatus::Running, ..item("b", 0) };
+    let items = [item("a", 1), item("a", 2), first, item("b", 1), item("b", 2), item("c", 1)];
+    for row in [begun("do"), begun("emit"), begun("stop")].into_iter().chain(items) {
+        applied(&fixture.write(attempt(claim, at(&fixture, row))).await);
+    }
+    let history = fixture.history(claim.run_id).await;
+    assert_eq!(history.len(), 7, "{history:?}");
+    for limit in 1..=8 {
+        let mut found: Vec<StepAttempt> = Vec::new();
+        loop {
+            let after = found.last().map(HistoryPlace::of);
+            let page = read(&fixture, claim.run_id, HistoryRows::Delivered { after, limit }, ALL).await;
+            let is_full = page.len() == limit as usize;
+            found.extend(page.into_iter().map(|row| row.row));
+            assert!(found.len() <= history.len(), "a page repeats rows");
+            if !is_full {
+                break;
+            }
+        }
+        assert_eq!(found, history, "pages of {limit}");
+    }
 }
 
 pub async fn open_steps_are_read_beside_the_last_outcome(fixture: Fixture) {
@@ -113,8 +175,8 @@ pub async fn open_steps_are_read_beside_the_last_outcome(fixture: Fixture) {
         rows.iter().map(|row| (row.row.step_key.clone(), row.row.attempt)).collect::<Vec<_>>()
     };
     let keys = |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), 1)).collect::<Vec<_>>();
-    assert_eq!(open(10).await, keys(&["patch/v2", "pay", "wait"]));
-    assert_eq!(open(2).await, keys(&["patch/v2", "pay"]));
+    assert_eq!(open(10).await, keys(&["big", "pay", "wait"]));
+    assert_eq!(open(2).await, keys(&["big", "pay"]));
     applied(&fixture.write(attempt(claim, succeeded("wait", 5, "7"))).await);
     assert_eq!(open(10).await, keys(&["pay", "wait"]));
     assert_eq!(read(&fixture, RunId::generate(), HistoryRows::Open { limit: 1 }, ALL).await, []);

@@ -352,7 +352,9 @@ workflow_tests::cases! {
     history_page {
         pages_of_a_history_are_the_history,
         a_large_payload_is_left_out_of_a_page_with_its_size,
-        steps_are_read_in_the_order_in_which_they_began,
+        steps_are_read_in_the_order_of_their_outcomes,
+        a_read_of_steps_says_that_it_is_cut,
+        pages_have_the_last_item_of_every_stream,
         open_steps_are_read_beside_the_last_outcome,
         one_attempt_is_read_by_its_key,
     }
@@ -531,6 +533,7 @@ workflow_tests::cases! {
         wakes_are_read_for_many_runs_and_by_each_renewal,
         pending_approvals_of_unfinished_runs_are_listed,
         decisions_are_listed_beside_approvals,
+        a_list_of_approvals_looks_at_a_bounded_number,
     }
     child {
         a_child_is_started_with_its_row,
@@ -570,9 +573,12 @@ workflow_tests::cases! {
         a_fold_keeps_the_sums,
         concurrent_folds_keep_the_sums,
         failures_add_up_per_group,
+        the_tags_of_runs_are_read_at_once,
         the_oldest_groups_of_failures_go,
         runs_that_end_without_their_workers_are_counted,
         children_that_end_with_their_parent_are_counted,
+        the_source_line_of_a_step_is_that_of_the_last_write,
+        the_steps_of_a_version_with_source_lines_are_bounded,
     }
     bulk {
         a_bounded_number_of_failures_is_kept,

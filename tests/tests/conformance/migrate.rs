@@ -26,6 +26,7 @@ const TABLES: &[&str] = &[
     "workflow_audit",
     "workflow_stats",
     "workflow_failures",
+    "workflow_source_lines",
     "workflow_bulk",
 ];
 

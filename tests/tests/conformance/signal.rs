@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, Retention, SignalKey, StartTime, WorkerId};
-use workflow_engine::store::{ApprovalCursor, ApprovalList, INBOX_PAGE, Write};
+use workflow_engine::store::{APPROVAL_BUDGET, ApprovalCursor, ApprovalList, INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
@@ -386,7 +386,7 @@ fn asked_first(run: Option<RunId>, limit: u32) -> ApprovalList {
 
 async fn approvals(fixture: &Fixture, run: Option<RunId>) -> Vec<(RunId, String)> {
     let approvals = fixture.store.approvals(&asked_first(run, 100)).await.unwrap();
-    approvals.into_iter().map(|approval| (approval.run_id, approval.step_key)).collect()
+    approvals.waiting.into_iter().map(|approval| (approval.run_id, approval.step_key)).collect()
 }
 
 pub async fn pending_approvals_of_unfinished_runs_are_listed(fixture: Fixture) {
@@ -409,7 +409,7 @@ pub async fn pending_approvals_of_unfinished_runs_are_listed(fixture: Fixture) {
     assert_eq!(approvals(&fixture, Some(second.run_id)).await, all[1..2]);
     assert_eq!(approvals(&fixture, Some(ended.run_id)).await, []);
     assert_eq!(approvals(&fixture, Some(RunId::generate())).await, []);
-    let limited = fixture.store.approvals(&asked_first(None, 1)).await.unwrap();
+    let limited = fixture.store.approvals(&asked_first(None, 1)).await.unwrap().waiting;
     assert_eq!(limited.len(), 1);
     assert_eq!(limited[0].output.as_deref(), Some(r#"{"to":"ops"}"#));
 
@@ -444,7 +444,7 @@ pub async fn decisions_are_listed_beside_approvals(fixture: Fixture) {
         attempt(second, begun("decision:step")),
     ];
     fixture.commit(&writes).await.iter().for_each(applied);
-    let listed = async |list: &ApprovalList| fixture.store.approvals(list).await.unwrap();
+    let listed = async |list: &ApprovalList| fixture.store.approvals(list).await.unwrap().waiting;
     let all = listed(&asked_first(None, 100)).await;
     let keys: Vec<(&str, StepKind)> = all.iter().map(|asked| (asked.step_key.as_str(), asked.kind)).collect();
     let decision = |key| (key, StepKind::Signal);
@@ -464,6 +464,28 @@ pub async fn decisions_are_listed_beside_approvals(fixture: Fixture) {
     assert_eq!(listed(&of_run).await, all[2..]);
     let approvals_alone = ApprovalList { decisions: false, ..asked_first(None, 100) };
     assert_eq!(listed(&approvals_alone).await, all[..1]);
+}
+
+/// The waits of a run that ended without success stay. However many they are, a read looks at a
+/// bounded number of them, and says where the next one begins.
+pub async fn a_list_of_approvals_looks_at_a_bounded_number(fixture: Fixture) {
+    let (ended, waits) = (fixture.held().await, fixture.held().await);
+    let last = StepAttempt { started_at: begun("a").started_at + Duration::from_secs(1), ..asked("last") };
+    let names: Vec<String> = (0..=APPROVAL_BUDGET).map(|number| format!("ask-{number:05}")).collect();
+    for part in names.chunks(1_000) {
+        let writes: Vec<Write> = part.iter().map(|name| attempt(ended, asked(name))).collect();
+        fixture.commit(&writes).await.iter().for_each(applied);
+    }
+    applied(&fixture.write(attempt(waits, last)).await);
+    applied(&fixture.write(end_in_family(ended, None, false)).await);
+    let mut list = asked_first(None, 10);
+    let first = fixture.store.approvals(&list).await.unwrap();
+    assert_eq!(first.waiting, []);
+    list.after = first.end.expect("more waits than one read looks at");
+    assert_eq!(list.after.step_key, names[APPROVAL_BUDGET as usize - 1]);
+    let second = fixture.store.approvals(&list).await.unwrap();
+    let keys: Vec<&str> = second.waiting.iter().map(|asked| asked.step_key.as_str()).collect();
+    assert_eq!((keys, second.end), (vec!["last"], None));
 }
 
 pub async fn a_full_inbox_takes_no_signal(fixture: Fixture) {

@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -5,10 +6,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use workflow_engine::model::{
-    FailureGroup, FailureRow, Lane, NewRun, Parent, RunStatistics, StartTime, StatisticsRow, StatisticsSpan,
+    FailureGroup, FailureRow, Lane, NewRun, Parent, RunStatistics, SourceLine, StartTime, StatisticsRow, StatisticsSpan,
 };
 use workflow_engine::store::{
-    DeleteWrite, MOST_FAILURE_GROUPS, Outcome, StatisticsScan, StatisticsWrite, Store, Write,
+    DeleteWrite, MOST_FAILURE_GROUPS, MOST_SOURCE_LINES, Outcome, StatisticsScan, StatisticsWrite, Store, Write,
 };
 use workflow_sdk::{ErrorKind, OnParentEnd, RunId, StoredError, Timestamp};
 use workflow_tests::Fixture;
@@ -42,7 +43,7 @@ fn row(process: u128, begins_at: Timestamp, lane: Lane, number: u64) -> Statisti
 }
 
 fn count(rows: Vec<StatisticsRow>, failures: Vec<FailureRow>) -> Write {
-    Write::Statistics(Box::new(StatisticsWrite::Count { rows, failures }))
+    Write::Statistics(Box::new(StatisticsWrite::Count { rows, failures, source_lines: Vec::new() }))
 }
 
 async fn fold(fixture: &Fixture, limit: u32) -> u64 {
@@ -209,6 +210,18 @@ pub async fn failures_add_up_per_group(fixture: Fixture) {
     assert_eq!(fixture.store.failures().await.unwrap(), [declined, failure(quoted, 1, 4)]);
 }
 
+pub async fn the_tags_of_runs_are_read_at_once(fixture: Fixture) {
+    let tags = |value: &str| BTreeMap::from([("flow".to_owned(), value.to_owned())]);
+    let runs = [NewRun { tags: tags("triage"), ..new_run() }, NewRun { tags: tags("it's"), ..new_run() }, new_run()];
+    for run in &runs {
+        fixture.start(run).await;
+    }
+    let ids = [runs[0].id, runs[1].id, runs[2].id, runs[1].id, RunId::generate()];
+    let read = fixture.store.run_tags(&ids).await.unwrap();
+    assert_eq!(read, runs.iter().map(|run| (run.id, run.tags.clone())).collect::<BTreeMap<_, _>>());
+    assert_eq!(fixture.store.run_tags(&[]).await.unwrap(), BTreeMap::new());
+}
+
 pub async fn the_oldest_groups_of_failures_go(fixture: Fixture) {
     let most = u64::from(MOST_FAILURE_GROUPS);
     let message = |number: u64| {
@@ -277,4 +290,48 @@ pub async fn children_that_end_with_their_parent_are_counted(fixture: Fixture) {
     let rows = read(&fixture, StatisticsSpan::Minute).await;
     let [StatisticsRow { lane, counts, .. }] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!((lane.workflow.as_str(), counts.canceled), ("child", 2));
+}
+
+fn line(version: &str, step: &str, lines: &str) -> SourceLine {
+    SourceLine { workflow: "checkout".into(), version: version.into(), step: step.into(), lines: lines.into() }
+}
+
+fn put_lines(source_lines: Vec<SourceLine>) -> Write {
+    Write::Statistics(Box::new(StatisticsWrite::Count { rows: Vec::new(), failures: Vec::new(), source_lines }))
+}
+
+async fn lines_of(fixture: &Fixture, version: &str, steps: &[&str]) -> Vec<SourceLine> {
+    let steps: BTreeSet<&str> = steps.iter().copied().collect();
+    fixture.store.source_lines("checkout", version, &steps).await.unwrap()
+}
+
+pub async fn the_source_line_of_a_step_is_that_of_the_last_write(fixture: Fixture) {
+    let hostile = "it's \"mail\", %s\u{1F4E7}";
+    let first = vec![line("1", "charge", "src/orders.rs:41"), line("1", hostile, "src/orders.rs:42, src/mail.rs:7")];
+    // The reply to the first write is lost, so it is applied twice.
+    for _ in 0..2 {
+        applied(&fixture.write(put_lines(first.clone())).await);
+        assert_eq!(lines_of(&fixture, "1", &[hostile, "charge", "unknown"]).await, first);
+    }
+    assert_eq!(lines_of(&fixture, "1", &["charge"]).await, first[..1]);
+    assert_eq!(lines_of(&fixture, "1", &[]).await, []);
+    let moved = line("1", "charge", "src/orders.rs:50");
+    let of_two = line("2", "charge", "src/orders.rs:8");
+    applied(&fixture.write(put_lines(vec![moved.clone(), of_two.clone()])).await);
+    assert_eq!(lines_of(&fixture, "1", &["charge"]).await, [moved]);
+    assert_eq!(lines_of(&fixture, "2", &["charge", hostile]).await, [of_two], "each version has its own");
+    let other = fixture.store.source_lines("other", "1", &BTreeSet::from(["charge"])).await.unwrap();
+    assert_eq!(other, [], "each workflow has its own");
+}
+
+/// A workflow that makes the names of its steps of data does not fill the database.
+pub async fn the_steps_of_a_version_with_source_lines_are_bounded(fixture: Fixture) {
+    let many = (0..MOST_SOURCE_LINES).map(|step| line("1", &format!("mail to {step:04}"), "src/mail.rs:7"));
+    applied(&fixture.write(put_lines(many.collect())).await);
+    let (new, known) = ("mail to 9999", "mail to 0007");
+    let more =
+        vec![line("1", known, "src/mail.rs:8"), line("1", new, "src/mail.rs:8"), line("2", new, "src/mail.rs:9")];
+    applied(&fixture.write(put_lines(more.clone())).await);
+    assert_eq!(lines_of(&fixture, "1", &[known, new]).await, more[..1]);
+    assert_eq!(lines_of(&fixture, "2", &[known, new]).await, more[2..]);
 }

@@ -433,6 +433,7 @@ workflow_tests::cases! {
         alike_failures_are_one_group,
         a_codec_leaves_no_message_of_an_error,
         a_kill_loses_the_counts_of_a_moment,
+        a_step_shows_the_line_that_calls_it,
     }
     traces {
         a_trace_survives_a_kill_and_reaches_children,

@@ -186,6 +186,8 @@ pub async fn a_timeline_shows_attempts_and_waits(db: Live) {
     let run = db.client.start(order, "abc".into()).await.unwrap();
     waits_for_the_signal(&db, run.id()).await;
     until("the run is parked", async || (run.status().await.unwrap() == RunStatus::Parked).then_some(())).await;
+    // Else the source lines could come between two reads that are compared.
+    db.client.executor().write_statistics().await;
     let timeline = db.client.operate().timeline(run.id()).await.unwrap();
     reads_back(&timeline);
     let kinds: Vec<StepKind> = timeline.rows.iter().map(|row| row.kind).collect();

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use workflow_engine::model::{RunStatistics, StatisticsSpan};
+use workflow_engine::model::{RunStatistics, SourceLine, StatisticsSpan};
 use workflow_engine::store::StatisticsScan;
 use workflow_sdk::operate::{ListFailures, ListStats, Stats, StatsBy};
 use workflow_sdk::prelude::*;
@@ -34,6 +34,20 @@ async fn starts_children(ctx: &Ctx) -> Result<u32> {
         ctx.child(succeeds, ()).await?;
     }
     Ok(3)
+}
+
+/// The line of the first call in `calls`.
+const FIRST_CALL: u32 = line!() + 4;
+
+#[workflow]
+async fn calls(ctx: &Ctx) -> Result<()> {
+    ctx.step("reserve", async || ok(())).await?;
+    for name in ["page", "page"] {
+        ctx.step(name, async || ok(())).await?;
+    }
+    ctx.step("page", async || ok(())).await?;
+    ctx.child(succeeds, ()).name("last").await?;
+    Ok(())
 }
 
 fn worker(db: &Live) -> Worker<()> {
@@ -177,4 +191,36 @@ pub async fn a_kill_loses_the_counts_of_a_moment(db: Live) {
     let counted = i64::try_from(started().await).unwrap();
     let at_least = raw.number(&before).await.max(i64::try_from(first).unwrap());
     assert!((at_least..=runs).contains(&counted), "{counted} of {runs} runs, at least {at_least}");
+}
+
+/// A worker writes the lines with its counts, and another one finds them in the database.
+pub async fn a_step_shows_the_line_that_calls_it(db: Live) {
+    let working = LocalWorker::start(db.worker(()).register(calls).register(succeeds));
+    let run = db.client.start(calls, ()).await.unwrap();
+    run.result().await.unwrap();
+    working.stop().await;
+
+    let reader = db.second_client().await;
+    let rows = reader.operate().timeline(run.id()).await.unwrap().rows;
+    let shown: Vec<_> = rows.iter().map(|row| (row.step.as_str(), row.source_line.as_deref())).collect();
+    let at = |lines: &[u32]| lines.iter().map(|line| format!("{}:{}", file!(), FIRST_CALL + line)).collect::<Vec<_>>();
+    let (first, last) = (at(&[0]).join(", "), at(&[5]).join(", "));
+    // Two calls have the name, and nothing says which of them made which key.
+    let page = at(&[2, 4]).join(", ");
+    let expected = [("reserve", &first), ("page", &page), ("page:1", &page), ("page:2", &page), ("last", &last)]
+        .map(|(step, lines)| (step, Some(lines.as_str())));
+    assert_eq!(shown, expected);
+
+    // Another program with the same version has moved the call.
+    let moved = SourceLine {
+        workflow: "calls".into(),
+        version: "1".into(),
+        step: "reserve".into(),
+        lines: "src/calls.rs:7".into(),
+    };
+    reader.executor().statistics().source_line(moved);
+    reader.executor().write_statistics().await;
+    let rows = db.client.operate().timeline(run.id()).await.unwrap().rows;
+    assert_eq!(rows[0].source_line.as_deref(), Some("src/calls.rs:7"));
+    assert_eq!(rows[1].source_line.as_deref(), Some(page.as_str()));
 }

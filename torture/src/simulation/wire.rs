@@ -2,6 +2,7 @@
 //! dies or stops in them.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{
     AwaitedStep, BulkId, BulkRecord, Claim, DatabaseView, FailureRow, Lane, LimitRecord, QueueRecord, Retention,
-    SeatLine, SeatWait, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
+    SeatLine, SeatWait, SourceLine, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
 };
 use workflow_engine::store::{
     ApprovalList, AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits,
-    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, Renewed, RunCounts, RunScan, ScannedRuns,
-    SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store, StoreId,
-    SystemStore, WaitStore, WaitingApproval, WaitingPlace, WithinError, WorkerLook, WorkerRecord, Write,
+    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals,
+    ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, Renewed, RunCounts, RunScan, RunTags,
+    ScannedRuns, SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store,
+    StoreId, SystemStore, WaitStore, WaitingPlace, WithinError, WorkerLook, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
@@ -241,6 +242,19 @@ impl StatisticsStore for Wire {
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
         self.call("failures", self.inner.failures(), quiet).await
     }
+
+    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
+        self.call("tags of runs", self.inner.run_tags(runs), quiet).await
+    }
+
+    async fn source_lines(
+        &self,
+        workflow: &str,
+        version: &str,
+        steps: &BTreeSet<&str>,
+    ) -> Result<Vec<SourceLine>, DatabaseError> {
+        self.call("source lines", self.inner.source_lines(workflow, version, steps), quiet).await
+    }
 }
 
 #[async_trait]
@@ -360,7 +374,7 @@ impl Store for Wire {
         self.call("wakes", self.inner.wakes(ids), quiet).await
     }
 
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
         self.call("approvals", self.inner.approvals(list), quiet).await
     }
 

@@ -38,6 +38,7 @@ use workflow_sdk::operate::Operate;
 use crate::arguments::{NextTimes, RunsVerb, SchedulesVerb, Verb};
 use crate::completion::script;
 use crate::output::Output;
+use crate::standby;
 use crate::target::{Target, open_flows};
 use crate::{Exit, Failure};
 
@@ -70,7 +71,8 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
             Some(remote) => dashboard::serve(Arc::new(remote), None, output, dashboard).await,
             None => {
                 let url = target.url()?;
-                let client = target.connect().await?;
+                let client = target.on_standby_too().connect().await?;
+                standby::tell(&client, output).await?;
                 // An account that may not create their table sees all other pages.
                 let flows = match open_flows(&url, &client).await {
                     Ok(flows) => Some(flows),
@@ -90,6 +92,9 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
         return schedule_orders::next_of_expression(output, expression, zone, *count);
     }
     let (operate, client) = target.operate().await?;
+    if let Some(client) = &client {
+        standby::tell(client, output).await?;
+    }
     let exit = operate_with(&*operate, verb, output).await;
     if let Some(client) = client {
         // This process ends before it would write what it has counted.
@@ -125,7 +130,7 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Stats(stats) => statistics::show(operate, output, stats).await,
         Verb::Failures(failures) => failures::list(operate, output, failures).await,
-        Verb::Doctor => doctor::examine(operate, output).await,
+        Verb::Doctor(examine) => doctor::run(operate, output, examine).await,
         Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
         Verb::Migrate(_) | Verb::Version => Ok(Exit::Ok),
         Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),

@@ -82,7 +82,8 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
 
 /// Returns `true` if the other runs would fail for the same reason.
 fn is_of_all(code: OperateErrorCode) -> bool {
-    matches!(code, OperateErrorCode::Unavailable | OperateErrorCode::TimedOut | OperateErrorCode::BadInput)
+    use OperateErrorCode::{BadInput, Standby, TimedOut, Unavailable};
+    matches!(code, Unavailable | TimedOut | BadInput | Standby)
 }
 
 fn stopped(error: OperateError, done: usize) -> Failure {

@@ -85,6 +85,8 @@ fn text(clock: &Clock, detail: &RunDetail, timeline: Option<&Timeline>, output: 
         }
         if !timeline.complete {
             let _ = writeln!(text, "  ... more steps: workflow runs history {}", run.id);
+        } else if timeline.cut {
+            let _ = writeln!(text, "  ... more attempts: workflow runs history {}", run.id);
         }
     }
     text.trim_end().to_owned()

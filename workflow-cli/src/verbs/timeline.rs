@@ -9,6 +9,8 @@ use crate::clock::span;
 
 /// The longest name of a step that is shown whole, in characters.
 const LONGEST_NAME: usize = 28;
+/// The most places of code that are shown.
+const MOST_PLACES: usize = 5;
 /// The columns of the sign and of the text behind the bars.
 const AROUND: usize = 34;
 
@@ -44,7 +46,8 @@ impl Style {
     }
 }
 
-/// Returns the lines of a drawing, at most this many columns wide.
+/// Returns the lines of a drawing, at most this many columns wide, and the source lines of steps
+/// below it.
 pub(super) fn draw(timeline: &Timeline, columns: usize, style: Style) -> Vec<String> {
     let names = timeline.rows.iter().map(|row| row.step.chars().count().min(LONGEST_NAME)).max().unwrap_or(0);
     let scale = Scale {
@@ -65,6 +68,26 @@ pub(super) fn draw(timeline: &Timeline, columns: usize, style: Style) -> Vec<Str
         let many =
             if crashes.len() == 1 { "a worker died".to_owned() } else { format!("{} workers died", crashes.len()) };
         lines.push(format!("  {:names$}   {}  {many}", "", String::from_iter(cells)));
+    }
+    lines.extend(source_lines(timeline));
+    lines
+}
+
+/// Returns where the steps are called that have failed or have not ended: these are the places that
+/// their reader looks for next. Steps of one name have one line.
+fn source_lines(timeline: &Timeline) -> Vec<String> {
+    let is_asked = |row: &&TimelineRow| {
+        row.bars.last().is_some_and(|last| !matches!(last.state, BarState::Succeeded | BarState::Waited))
+    };
+    let mut lines: Vec<String> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for row in timeline.rows.iter().filter(is_asked) {
+        let Some(place) = row.source_line.as_deref().filter(|place| !seen.contains(place)) else { continue };
+        if seen.len() == MOST_PLACES {
+            break;
+        }
+        seen.push(place);
+        lines.push(format!("  {} at {place}", row.step));
     }
     lines
 }
@@ -161,5 +184,26 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_step_that_failed_or_has_not_ended_shows_its_source_line() {
+        let timeline: Timeline = serde_json::from_str(
+            r#"{"run":"01a21730-6529-71e4-8c47-396ccb3ad9cb","status":"running","from":0,"to":100000000,"spans":[],
+                "rows":[
+                    {"step":"charge","kind":"step","source_line":"src/orders.rs:41","bars":[
+                        {"state":"succeeded","attempt":1,"from":0,"to":20000000}]},
+                    {"step":"ship","kind":"step","source_line":"src/orders.rs:42","bars":[
+                        {"state":"running","attempt":1,"from":20000000}]},
+                    {"step":"ship:1","kind":"step","source_line":"src/orders.rs:42","bars":[
+                        {"state":"running","attempt":1,"from":20000000}]},
+                    {"step":"pay","kind":"step","source_line":"src/orders.rs:7","error":"no luck","bars":[
+                        {"state":"failed","attempt":2,"from":99000000,"to":100000000}]},
+                    {"step":"mail","kind":"step","bars":[{"state":"running","attempt":1,"from":99000000}]}],
+                "marks":[],"left_out":0,"complete":true}"#,
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(source_lines(&timeline), ["  ship at src/orders.rs:42", "  pay at src/orders.rs:7"]);
+        assert!(draw(&timeline, 60, Style::ASCII).ends_with(&source_lines(&timeline)));
     }
 }

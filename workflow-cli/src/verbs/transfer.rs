@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 
 use comfy_table::Cell;
-use workflow_flows::{FlowStore, InboxStore, KbStore};
+use workflow_flows::{FlowStore, InboxStore, KbStore, SecretStore};
 use workflow_sdk::{DatabaseErrorKind, Transfer, TransferError, TransferProgress, TransferReport};
 
 use crate::arguments::Move;
@@ -34,10 +34,10 @@ pub(super) async fn run(target: Target, arguments: Move, output: &Output) -> Res
     }
     let report = moved.map_err(refused)?;
     output.list(&report, &report.tables, |table| table.table.clone(), |_| table(&report))?;
-    if let Some(Copied { versions, documents, messages }) = copied.get().filter(|copied| !copied.is_empty()) {
+    if let Some(Copied { versions, documents, messages, secrets }) = copied.get().filter(|copied| !copied.is_empty()) {
         output.note(format!(
             "also copied: {versions} versions of flows, {documents} documents of the knowledge base, \
-             {messages} messages of the inbox"
+             {messages} messages of the inbox, {secrets} secrets of flows"
         ));
     }
     output.note("moved; the source refuses every change from now on: start the workers on the target");
@@ -54,11 +54,12 @@ struct Copied {
     versions: usize,
     documents: usize,
     messages: usize,
+    secrets: usize,
 }
 
 impl Copied {
     const fn is_empty(&self) -> bool {
-        self.versions + self.documents + self.messages == 0
+        self.versions + self.documents + self.messages + self.secrets == 0
     }
 }
 
@@ -66,7 +67,8 @@ async fn copy_tables_of_flows(from: String, to: String, copied: Arc<OnceLock<Cop
     let versions = FlowStore::transfer(&from, &to).await?;
     let documents = KbStore::transfer(&from, &to).await?;
     let messages = InboxStore::transfer(&from, &to).await?;
-    copied.get_or_init(|| Copied { versions, documents, messages });
+    let secrets = SecretStore::transfer(&from, &to).await?;
+    copied.get_or_init(|| Copied { versions, documents, messages, secrets });
     Ok(())
 }
 

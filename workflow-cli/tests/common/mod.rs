@@ -111,6 +111,7 @@ pub fn assert_snapshot(name: &str, text: &str) {
     settings.add_filter(r#"("\w*(at|since|until)": )\d+"#, "$1[time]");
     settings.add_filter(r"[█░×·▒╌]+( +[█░×·▒╌]+)*|[=:x.>~]{3,}", "[bars]");
     settings.add_filter(r"[_.:=+*#-]{20,}", "[chart]");
+    settings.add_filter(r"\.rs:\d+", ".rs:[line]");
     settings.add_filter(r" +", " ");
     settings.add_filter(r" \n", "\n");
     // The database of the moment, and a server that may run without fsync because tests need none.

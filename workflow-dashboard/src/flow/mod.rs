@@ -1,7 +1,6 @@
 //! The graph of a flow, with what a run has done of it.
 
 mod layout;
-mod names;
 mod state;
 mod view;
 
@@ -10,10 +9,8 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use workflow_flows::graph::Flow;
 use workflow_flows::{FlowName, FlowStart};
-use workflow_sdk::Lane;
 use workflow_sdk::operate::{HistoryItem, RunSummary};
 
-pub(crate) use names::{FlowCache, FlowNames};
 pub(crate) use view::View;
 
 /// The most steps that are drawn. A reader cannot follow the edges of a larger flow.
@@ -76,27 +73,25 @@ pub(crate) fn is_flow(run: &RunSummary) -> bool {
 
 /// Returns the name of what a run runs: that of its flow, else that of its workflow.
 pub(crate) fn title(run: &RunSummary) -> &str {
-    title_of(&run.lane, &run.tags)
+    title_of(&run.lane.workflow, &run.tags)
 }
 
-/// Returns the name of what runs of this lane with these tags run.
-pub(crate) fn title_of<'n>(lane: &'n Lane, tags: &'n BTreeMap<String, String>) -> &'n str {
-    FlowName::of(&lane.workflow, tags).map_or(lane.workflow.as_str(), |flow| flow.name)
+/// Returns the name of what runs of this workflow with these tags run.
+pub(crate) fn title_of<'n>(workflow: &'n str, tags: &'n BTreeMap<String, String>) -> &'n str {
+    FlowName::of(workflow, tags).map_or(workflow, |flow| flow.name)
 }
 
-/// Draws the name of what runs of this lane with these tags run, with the mark of a flow.
-pub(crate) fn label_of(lane: &Lane, tags: &BTreeMap<String, String>) -> Markup {
-    let version = FlowName::of(&lane.workflow, tags).and_then(|flow| flow.version);
-    label(&lane.workflow, title_of(lane, tags), version)
+/// Draws the name of what runs of this workflow with these tags run, with the mark of a flow.
+pub(crate) fn label_of(workflow: &str, tags: &BTreeMap<String, String>) -> Markup {
+    let version = FlowName::of(workflow, tags).and_then(|flow| flow.version);
+    html! {
+        (title_of(workflow, tags)) @if workflow_flows::is_flow(workflow) { " " (flow_mark(version)) }
+    }
 }
 
 /// Draws the mark of a run of a flow, with the version if the flow was deployed.
 pub(crate) fn mark(run: &RunSummary) -> Markup {
     html! { @if is_flow(run) { (flow_mark(version(run))) } }
-}
-
-fn label(workflow: &str, title: &str, version: Option<&str>) -> Markup {
-    html! { (title) @if workflow_flows::is_flow(workflow) { " " (flow_mark(version)) } }
 }
 
 fn flow_mark(version: Option<&str>) -> Markup {
@@ -106,4 +101,24 @@ fn flow_mark(version: Option<&str>) -> Markup {
 /// Returns the version of what a run runs. `None`: its start brought the flow.
 pub(crate) fn version(run: &RunSummary) -> Option<&str> {
     if is_flow(run) { FlowName::of(&run.lane.workflow, &run.tags)?.version } else { Some(&run.lane.version) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_a_flow_has_the_name_and_the_version_of_the_flow() {
+        let tags = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        for (workflow, pairs, label) in [
+            ("flow", &[("flow", "triage"), ("flow_version", "v3")][..], r#"triage <span class="tag">flow v3</span>"#),
+            ("flow", &[("flow", "triage")], r#"triage <span class="tag">flow</span>"#),
+            ("flow", &[], r#"flow <span class="tag">flow</span>"#),
+            ("checkout", &[("flow", "triage")], "checkout"),
+        ] {
+            assert_eq!(label_of(workflow, &tags(pairs)).into_string(), label, "{workflow} {pairs:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use workflow_sdk::ApprovalKind;
 use workflow_sdk::operate::{Cursor, ListApprovals};
 
 use crate::address::{Parameters, Place};
-use crate::flow::FlowNames;
+use crate::flow;
 use crate::frame::{Page, Section, empty, next_page};
 use crate::problem::Problem;
 use crate::visit::Visit;
@@ -28,14 +28,18 @@ pub(crate) async fn show(
     let mut list = ListApprovals::new().limit(ROWS);
     list.cursor = cursor;
     let page = shared.operate.approvals(list).await?;
-    let runs = page.items.iter().map(|approval| (approval.run_id, approval.lane.workflow.as_str()));
-    let flows = shared.flows.names(&*shared.operate, &runs.collect::<Vec<_>>()).await;
     let asked = asked(&*shared.operate, &visit, page.items).await;
-    let body = draw(&visit, &asked, page.next.as_ref(), &flows);
+    let body = draw(&visit, &asked, page.next.as_ref());
     Ok(shared.page(&visit, Page::new(Section::Approvals, body, "workflow approvals list")).await)
 }
 
-pub(super) fn draw(visit: &Visit, asked: &[Asked], next: Option<&Cursor>, flows: &FlowNames) -> Markup {
+pub(super) fn draw(visit: &Visit, asked: &[Asked], next: Option<&Cursor>) -> Markup {
+    if asked.is_empty() && next.is_some() {
+        return html! { div.page {
+            p.faint { "The waits that were looked at are those of runs that have ended." }
+            (next_page(visit, next, "/approvals", "Later ones"))
+        } };
+    }
     if asked.is_empty() {
         return html! { div.page {
             (empty(
@@ -58,16 +62,15 @@ pub(super) fn draw(visit: &Visit, asked: &[Asked], next: Option<&Cursor>, flows:
                     th.r { "Answer" }
                 }
             }
-            tbody { @for asked in asked { (row(visit, asked, flows)) } }
+            tbody { @for asked in asked { (row(visit, asked)) } }
         }
         (next_page(visit, next, "/approvals", "Later ones"))
     }
 }
 
-fn row(visit: &Visit, asked: &Asked, flows: &FlowNames) -> Markup {
+fn row(visit: &Visit, asked: &Asked) -> Markup {
     let wait = &asked.wait;
     let link = visit.link(&format!("/runs/{}", wait.run_id));
-    let (run, workflow) = (wait.run_id, wait.lane.workflow.as_str());
     html! {
         tr data-row=(format!("{}-{}", wait.run_id, wait.key)) {
             td.cut-off {
@@ -80,9 +83,9 @@ fn row(visit: &Visit, asked: &Asked, flows: &FlowNames) -> Markup {
             }
             td.cut-off {
                 a.quiet href=(link) {
-                    (flows.label(run, workflow))
+                    (flow::label_of(&wait.lane.workflow, &wait.tags))
                     " "
-                    span.mono.faint { (status::short_id(run)) }
+                    span.mono.faint { (status::short_id(wait.run_id)) }
                 }
             }
             td.opt.dim { (cut(asked.to().unwrap_or("—"), SHORT)) }

@@ -10,7 +10,7 @@ use workflow_sdk::operate::{FailurePage, FailureView, ListFailures};
 use crate::address::Parameters;
 use crate::chart::Range;
 use crate::facets::{self, escaped, word};
-use crate::flow::FlowNames;
+use crate::flow;
 use crate::frame::{Page, Section, empty};
 use crate::icons::Icon;
 use crate::problem::Problem;
@@ -43,18 +43,11 @@ pub(crate) async fn show(
         list = list.workflow(which.workflow.clone());
     }
     let page = shared.operate.failures(list).await?;
-    let flows = flows_of(&shared, &page.items).await;
-    let body = draw(&visit, &which, &page, &flows);
+    let body = draw(&visit, &which, &page);
     Ok(shared.page(&visit, Page::new(Section::Failures, body, "workflow failures")).await)
 }
 
-/// Returns the flows of the last runs of these groups.
-pub(super) async fn flows_of(shared: &Shared, failures: &[FailureView]) -> FlowNames {
-    let runs = failures.iter().map(|failure| (failure.last_run, failure.workflow.as_str()));
-    shared.flows.names(&*shared.operate, &runs.collect::<Vec<_>>()).await
-}
-
-pub(super) fn draw(visit: &Visit, which: &Which, page: &FailurePage, flows: &FlowNames) -> Markup {
+pub(super) fn draw(visit: &Visit, which: &Which, page: &FailurePage) -> Markup {
     let range = which.range.as_ref().map(|range| Range::of(Some(range)));
     let place = |range: Option<Range>| {
         let range = range.map_or_else(String::new, |range| format!("range={}&", range.word()));
@@ -86,14 +79,14 @@ pub(super) fn draw(visit: &Visit, which: &Which, page: &FailurePage, flows: &Flo
                     th.r.opt { "Last" }
                     th.r { span.hidden { "Runs of it" } }
                 } }
-                tbody { @for failure in &page.items { (row(visit, failure, flows)) } }
+                tbody { @for failure in &page.items { (row(visit, failure)) } }
             }
             @if !page.complete { p.listfoot { "Further groups failed earlier." } }
         }
     }
 }
 
-fn row(visit: &Visit, failure: &FailureView, flows: &FlowNames) -> Markup {
+fn row(visit: &Visit, failure: &FailureView) -> Markup {
     // The key must not repeat the message, which not every visitor may see.
     let key = format!("{}/{}/{}", failure.workflow, failure.step.as_deref().unwrap_or_default(), failure.message);
     let key = format!("{:016x}", crate::assets::hash(key.as_bytes()));
@@ -103,7 +96,7 @@ fn row(visit: &Visit, failure: &FailureView, flows: &FlowNames) -> Markup {
                 span.bad { (Icon::FAILED.draw()) }
                 strong.cut-off dir="auto" { (message(visit, failure)) }
             } }
-            td.cut-off dir="auto" { (place(failure, flows)) }
+            td.cut-off dir="auto" { (place(failure)) }
             td.r.num { (clock::grouped(failure.count)) }
             td.opt.dim.nowrap { (clock::at(failure.first_at, visit.now)) ", version " (failure.first_version) }
             td.r.num.dim.nowrap.opt { (clock::age(failure.last_at, visit.now)) }
@@ -116,7 +109,7 @@ fn row(visit: &Visit, failure: &FailureView, flows: &FlowNames) -> Markup {
 }
 
 /// Draws a group in two lines.
-pub(super) fn line(visit: &Visit, failure: &FailureView, flows: &FlowNames) -> Markup {
+pub(super) fn line(visit: &Visit, failure: &FailureView) -> Markup {
     html! {
         a.fail href=(runs(visit, failure)) {
             span.t.icon-line {
@@ -125,7 +118,7 @@ pub(super) fn line(visit: &Visit, failure: &FailureView, flows: &FlowNames) -> M
             }
             strong.num { (clock::grouped(failure.count)) }
             span.m {
-                (place(failure, flows))
+                (place(failure))
                 " · first "
                 (clock::at(failure.first_at, visit.now))
                 " with version "
@@ -147,10 +140,9 @@ fn message(visit: &Visit, failure: &FailureView) -> String {
 
 /// Draws where the runs failed. The name of a flow is that of the last run: a group has the runs of
 /// all flows that fail alike.
-fn place(failure: &FailureView, flows: &FlowNames) -> Markup {
-    let (run, workflow) = (failure.last_run, failure.workflow.as_str());
+fn place(failure: &FailureView) -> Markup {
     html! {
-        (flows.label(run, workflow))
+        (flow::label_of(&failure.workflow, &failure.tags))
         @if let Some(step) = &failure.step { " › " (step) }
     }
 }

@@ -16,7 +16,6 @@ use workflow_sdk::operate::{
 
 use crate::address::Parameters;
 use crate::chart::{self, Range};
-use crate::flow::FlowNames;
 use crate::frame::{Page, Section, empty};
 use crate::problem::Problem;
 use crate::status::{self, count};
@@ -55,16 +54,8 @@ pub(crate) async fn show(
     schedules.retain(|schedule| !schedule.next.is_empty());
     schedules.sort_by_key(|schedule| schedule.next.first().copied());
     let numbers = numbers?;
-    let flows = super::failures::flows_of(&shared, &numbers.failures).await;
-    let content = Content {
-        counts: counts?,
-        queues: queues?,
-        workers: workers?,
-        workflows: workflows?,
-        schedules,
-        numbers,
-        flows,
-    };
+    let content =
+        Content { counts: counts?, queues: queues?, workers: workers?, workflows: workflows?, schedules, numbers };
     Ok(shared.page(&visit, Page::new(Section::Overview, draw(&visit, &content), "workflow counts")).await)
 }
 
@@ -112,7 +103,6 @@ pub(super) struct Content {
     pub(super) workflows: Vec<WorkflowView>,
     pub(super) schedules: Vec<ScheduleView>,
     pub(super) numbers: Arc<Numbers>,
-    pub(super) flows: FlowNames,
 }
 
 pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
@@ -134,7 +124,7 @@ pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
                     (worker_card(visit, workers))
                 }
                 div.stack {
-                    (failure_card(visit, numbers, &content.flows))
+                    (failure_card(visit, numbers))
                     (schedule_card(visit, &content.schedules))
                 }
             }
@@ -340,7 +330,7 @@ fn worker_card(visit: &Visit, workers: &[WorkerView]) -> Markup {
     )
 }
 
-fn failure_card(visit: &Visit, numbers: &Numbers, flows: &FlowNames) -> Markup {
+fn failure_card(visit: &Visit, numbers: &Numbers) -> Markup {
     let all = visit.link(&format!("/failures?range={}", numbers.range.word()));
     let all = html! { a.quiet href=(all) { (numbers.range.name()) } };
     card(
@@ -349,7 +339,7 @@ fn failure_card(visit: &Visit, numbers: &Numbers, flows: &FlowNames) -> Markup {
         all,
         html! {
             @if numbers.failures.is_empty() { p.faint.pad { "No run failed." } }
-            @for failure in &numbers.failures { (super::failures::line(visit, failure, flows)) }
+            @for failure in &numbers.failures { (super::failures::line(visit, failure)) }
         },
     )
 }

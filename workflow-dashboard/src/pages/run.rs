@@ -54,7 +54,7 @@ pub(crate) struct Which {
     show: Option<String>,
     /// The part of the time that the timeline shows: `2000-9000`, in milliseconds.
     at: Option<String>,
-    /// How many steps are left out at the beginning.
+    /// The number of the last step that the timeline leaves out.
     from: Option<u32>,
     cursor: Option<Cursor>,
 }
@@ -332,8 +332,16 @@ fn timeline_tab(
                         (zoom(timeline, step, window, &|at| whole_time(&format!("{at}{show}{chosen}"))))
                     }
                 }
-                @if timeline.rows.is_empty() { p.faint.g-none { "No step has begun yet." } }
+                @if timeline.rows.is_empty() && from > 0 { p.faint.g-none { "No step has this number." } }
+                @else if timeline.rows.is_empty() { p.faint.g-none { "No step has begun yet." } }
                 (drawing.draw(&link, &child))
+                @if timeline.cut {
+                    p.faint.g-none {
+                        "Some attempts are left out, because the run has too many for one page. "
+                        a.quiet href=(visit.link(&format!("/runs/{run}?tab=history"))) { "The history has all of them" }
+                        "."
+                    }
+                }
                 (legend())
             }
             @match step {
@@ -382,6 +390,6 @@ fn windows(visit: &Visit, timeline: &Timeline) -> Markup {
     let from = timeline.left_out;
     html! {
         @if from > 0 { a.btn rel="prev" href=(place(from.saturating_sub(WINDOW))) { "Earlier steps" } }
-        @if !timeline.complete { a.btn rel="next" href=(place(from + WINDOW)) { "Later steps" } }
+        @if !timeline.complete { a.btn rel="next" href=(place(from.saturating_add(WINDOW))) { "Later steps" } }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn draw(visit: &Visit, header: &Header<'_>, Graph { flow, step }: &Gr
                         @let view = View::new(flow, header.timeline);
                         div.g-tools data-key="graph-tools" {
                             span { (view.summary()) }
-                            @if !header.timeline.complete { span { "· later steps are not shown" } }
+                            @if !header.timeline.complete || header.timeline.cut { span { "· some steps are not shown" } }
                             span.right { (repeats(&view, selected, &link)) }
                         }
                         div.flow-area { (view.draw(&link, selected)) }

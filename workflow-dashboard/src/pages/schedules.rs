@@ -73,7 +73,7 @@ fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
             }
             td.opt.dim {
                 @let declaration = &schedule.declaration;
-                (flow::label_of(&declaration.lane, &declaration.tags))
+                (flow::label_of(&declaration.lane.workflow, &declaration.tags))
             }
             td.dim.cut-off title=(timing::expressions(&schedule.declaration.timing)) {
                 (timing::words(&schedule.declaration.timing))
@@ -105,7 +105,7 @@ fn row(visit: &Visit, schedule: &ScheduleView) -> Markup {
 
 fn actions(visit: &Visit, schedule: &ScheduleView) -> Markup {
     let name = &schedule.name;
-    let started = flow::title_of(&schedule.declaration.lane, &schedule.declaration.tags);
+    let started = flow::title_of(&schedule.declaration.lane.workflow, &schedule.declaration.tags);
     let pause = match schedule.state.paused {
         Some(_) => Offer::new(
             "resume_schedule",

@@ -17,7 +17,6 @@ use super::run::{Header, Tab};
 use super::runs::Content;
 use super::{approvals, bulk_preview, flows, overview, queues, run, runs, workers, workflow};
 use crate::chart::Range;
-use crate::flow::FlowNames;
 use crate::timeline::Shown;
 use crate::visit::Visit;
 
@@ -93,20 +92,22 @@ fn an_approval_with_both_answers() {
     ));
     let visit = Visit::of_test(NOW, "/approvals");
     let asked: Vec<Asked> = page.items.into_iter().map(|wait| Asked { wait, question: None }).collect();
-    insta::assert_snapshot!(lines(approvals::draw(&visit, &asked, None, &FlowNames::default())));
+    insta::assert_snapshot!(lines(approvals::draw(&visit, &asked, None)));
 }
 
 #[test]
 fn a_decision_whose_question_is_hidden_takes_a_word() {
     let page: ApprovalPage = of(&format!(
         r#"{{"items":[{{"run_id":"{RUN}","lane":{{"queue":"default","workflow":"flow","version":"1"}},
-        "kind":"decision","key":"triage","since":1795692600000000}}],"complete":true}}"#
+        "tags":{{"flow":"sorting","flow_version":"v3"}},"kind":"decision","key":"triage","since":1795692600000000}}],"complete":true}}"#
     ));
     let visit = Visit::of_test(NOW, "/approvals");
     let asked: Vec<Asked> = page.items.into_iter().map(|wait| Asked { wait, question: None }).collect();
-    let text = approvals::draw(&visit, &asked, None, &FlowNames::default()).into_string();
+    let text = approvals::draw(&visit, &asked, None).into_string();
     assert!(text.contains(r#"name="action" value="choose""#) && text.contains(r#"name="choice""#), "{text}");
     assert!(!text.contains("radio") && !text.contains("Reject"), "{text}");
+    // Nothing else is read to name the flow.
+    assert!(text.contains(r#"sorting <span class="tag">flow v3</span>"#), "{text}");
 }
 
 fn flow_summary(version: &str) -> FlowSummary {
@@ -224,7 +225,7 @@ fn failures() -> FailurePage {
 fn failures_with_their_numbers() {
     let visit = Visit::of_test(NOW, "/failures");
     let which = super::failures::Which::default();
-    insta::assert_snapshot!(lines(super::failures::draw(&visit, &which, &failures(), &FlowNames::default())));
+    insta::assert_snapshot!(lines(super::failures::draw(&visit, &which, &failures())));
 }
 
 #[test]
@@ -238,7 +239,6 @@ fn a_workflow_with_its_numbers() {
         all: of(&stats("")),
         lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
         failures: failures().items,
-        flows: FlowNames::default(),
     };
     insta::assert_snapshot!(lines(workflow::draw(&Visit::of_test(NOW, "/workflows/checkout"), &content)));
 }
@@ -258,7 +258,6 @@ fn the_overview() {
             lanes: of(&stats(r#""queue":"mail","workflow":"checkout","version":"7","#)),
             failures: failures().items,
         }),
-        flows: FlowNames::default(),
     };
     insta::assert_snapshot!(lines(overview::draw(&Visit::of_test(NOW, "/"), &content)));
 }

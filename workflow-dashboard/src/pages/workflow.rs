@@ -12,7 +12,6 @@ use workflow_sdk::operate::{
 use crate::address::{Named, Parameters};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
-use crate::flow::FlowNames;
 use crate::frame::{Page, Section, quoted};
 use crate::icons::Icon;
 use crate::problem::Problem;
@@ -43,8 +42,7 @@ pub(crate) async fn show(
     let workflow = workflows?.into_iter().find(|workflow| workflow.name == name);
     let workflow = workflow.ok_or_else(|| Problem::unknown("workflow", &name))?;
     let failures = failures?.items;
-    let flows = super::failures::flows_of(&shared, &failures).await;
-    let content = Content { workflow, range, all: all?, lanes: lanes?, failures, flows };
+    let content = Content { workflow, range, all: all?, lanes: lanes?, failures };
     let mut page = Page::new(
         Section::Workflows,
         draw(&visit, &content),
@@ -65,11 +63,10 @@ pub(super) struct Content {
     pub(super) all: StatsPage,
     pub(super) lanes: StatsPage,
     pub(super) failures: Vec<FailureView>,
-    pub(super) flows: FlowNames,
 }
 
 pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
-    let Content { workflow, range, all, lanes, failures, flows } = content;
+    let Content { workflow, range, all, lanes, failures } = content;
     let path = format!("/workflows/{}", escaped(&workflow.name));
     let words = word("workflow", &workflow.name);
     let total = chart::total(all);
@@ -104,7 +101,7 @@ pub(super) fn draw(visit: &Visit, content: &Content) -> Markup {
                         span.right { a.quiet href=(all) { "All" } }
                     }
                     @if failures.is_empty() { p.faint.pad { "No run of it has failed." } }
-                    @for failure in failures { (super::failures::line(visit, failure, flows)) }
+                    @for failure in failures { (super::failures::line(visit, failure)) }
                 }
             }
         }

@@ -18,6 +18,9 @@ mod story;
 
 use workflow_sdk::prelude::*;
 
+/// The line at which `greets` calls its step.
+const DOUBLE_LINE: u32 = line!() + 4;
+
 #[workflow]
 async fn greets(ctx: &Ctx, number: u64) -> Result<Option<String>> {
     ctx.step("double", async || ok(number * 2)).await?;

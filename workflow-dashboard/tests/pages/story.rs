@@ -4,7 +4,7 @@ use workflow_dashboard::{Access, Streams};
 use workflow_tests::{Database, Live, LocalWorker, until};
 
 use crate::browser::{Browser, beside};
-use crate::{asks, fails, greets};
+use crate::{DOUBLE_LINE, asks, fails, greets};
 
 pub(crate) const PAGES: [&str; 13] = [
     "",
@@ -45,8 +45,9 @@ async fn a_person_finds_a_run_and_acts(database: Database) {
         (live.client.operate().approvals(Default::default()).await.ok()?.items.len() == 1).then_some(())
     })
     .await;
-    until("the step", async || {
-        (!live.client.operate().timeline(greeted.id()).await.ok()?.rows.is_empty()).then_some(())
+    until("the step and its source line", async || {
+        let timeline = live.client.operate().timeline(greeted.id()).await.ok()?;
+        timeline.rows.first()?.source_line.clone()
     })
     .await;
 
@@ -119,6 +120,8 @@ fn read(browser: &Browser, greeted: &str, failed: &str) {
     run.is_page(200)
         .shows("greets")
         .shows("double: done after")
+        .shows("Source line")
+        .shows(&format!("workflow-dashboard/tests/pages/main.rs:{DOUBLE_LINE}"))
         .shows("Output")
         .shows("42")
         .shows("Run again from here");

@@ -1,4 +1,5 @@
-//! Counts the runs of this process, until the counts are written.
+//! Counts the runs of this process, until the counts are written. The source lines of steps are
+//! written with them, so that no commit of a run carries one.
 //!
 //! Only what is committed is counted. The counts of a minute are written again and again, each time
 //! in place of the ones before, so a write that is applied twice changes nothing, and a process
@@ -13,8 +14,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::model::{
-    FailureGroup, FailureRow, Lane, RunId, RunStatistics, RunStatus, StatisticsRow, StatisticsSpan, StoredError,
-    Timestamp,
+    FailureGroup, FailureRow, Lane, RunId, RunStatistics, RunStatus, SourceLine, StatisticsRow, StatisticsSpan,
+    StoredError, Timestamp,
 };
 use crate::store::{MOST_FAILURE_GROUPS, StatisticsWrite};
 
@@ -47,6 +48,10 @@ struct Counted {
     earlier: Vec<StatisticsRow>,
     /// Failures that are not written.
     failures: HashMap<FailureGroup, FailureRow>,
+    /// Source lines that are not written, each step once.
+    source_lines: Vec<SourceLine>,
+    /// Whether there was ever something to write.
+    is_used: bool,
     /// When the counts have to be written. `None`: all are.
     due_at: Option<Instant>,
 }
@@ -70,8 +75,15 @@ impl Statistics {
     }
 
     fn of(process: Option<Uuid>) -> Self {
-        let (lanes, failures) = (HashMap::new(), HashMap::new());
-        let counted = Counted { minute: NO_MINUTE, lanes, earlier: Vec::new(), failures, due_at: None };
+        let counted = Counted {
+            minute: NO_MINUTE,
+            lanes: HashMap::new(),
+            earlier: Vec::new(),
+            failures: HashMap::new(),
+            source_lines: Vec::new(),
+            is_used: false,
+            due_at: None,
+        };
         Self { process, counted: Mutex::new(counted), changed: Notify::new() }
     }
 
@@ -122,6 +134,11 @@ impl Statistics {
         self.change(|counted| counted.add_failure(row));
     }
 
+    /// Takes the lines at which a step is called, to be written with the next counts.
+    pub fn source_line(&self, line: SourceLine) {
+        self.change(|counted| counted.put_source_line(line));
+    }
+
     fn count(&self, lane: &Lane, count: impl FnOnce(&mut RunStatistics)) {
         let Some(process) = self.process else { return };
         let minute = StatisticsSpan::Minute.begin(SystemTime::now().into());
@@ -144,6 +161,7 @@ impl Statistics {
         }
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut counted);
+        counted.is_used = true;
         if counted.due_at.is_none() {
             counted.due_at = Some(Instant::now() + WRITE_DELAY);
             drop(counted);
@@ -162,7 +180,7 @@ impl Statistics {
     pub(super) fn take_last(&self) -> Option<StatisticsWrite> {
         let process = self.process?;
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if counted.minute == NO_MINUTE {
+        if !counted.is_used {
             return None;
         }
         counted.due_at = None;
@@ -171,12 +189,13 @@ impl Statistics {
 
     /// Takes counts back that were not written.
     pub(super) fn put_back(&self, write: StatisticsWrite) {
-        let StatisticsWrite::Count { rows, failures } = write else { return };
+        let StatisticsWrite::Count { rows, failures, source_lines } = write else { return };
         self.change(|counted| {
             for row in rows {
                 counted.put_back(row);
             }
             failures.into_iter().for_each(|failure| counted.add_failure(failure));
+            source_lines.into_iter().for_each(|line| counted.put_source_line(line));
         });
     }
 
@@ -224,7 +243,9 @@ impl Counted {
         rows.sort_unstable_by(|one, other| (one.begins_at, &one.lane).cmp(&(other.begins_at, &other.lane)));
         let mut failures: Vec<FailureRow> = self.failures.drain().map(|(_, row)| row).collect();
         failures.sort_unstable_by(|one, other| one.group.cmp(&other.group));
-        StatisticsWrite::Count { rows, failures }
+        let mut source_lines = std::mem::take(&mut self.source_lines);
+        source_lines.sort_unstable();
+        StatisticsWrite::Count { rows, failures, source_lines }
     }
 
     fn put_back(&mut self, row: StatisticsRow) {
@@ -234,6 +255,16 @@ impl Counted {
             _ if self.earlier.iter().any(|other| (other.begins_at, &other.lane) == (row.begins_at, &row.lane)) => {}
             _ if self.earlier.len() < MOST_EARLIER => self.earlier.push(row),
             _ => {}
+        }
+    }
+
+    /// The lines of a step only become more. Of two texts that come at once, or of which one comes
+    /// back, the longer one is the later.
+    fn put_source_line(&mut self, line: SourceLine) {
+        match self.source_lines.iter_mut().find(|known| known.is_of_same_step(&line)) {
+            Some(known) if known.lines.len() >= line.lines.len() => {}
+            Some(known) => *known = line,
+            None => self.source_lines.push(line),
         }
     }
 
@@ -277,5 +308,32 @@ mod tests {
         statistics.started(&lane);
         assert_eq!(rows(statistics.take_last()), Some(1));
         assert_eq!(rows(Statistics::off().take_last()), None);
+    }
+
+    fn line(step: &str, lines: &str) -> SourceLine {
+        SourceLine { workflow: "greet".into(), version: "1".into(), step: step.into(), lines: lines.into() }
+    }
+
+    fn lines(write: Option<StatisticsWrite>) -> Vec<String> {
+        match write {
+            Some(StatisticsWrite::Count { source_lines, .. }) => source_lines.into_iter().map(|it| it.lines).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_last_source_line_of_a_step_is_written_once() {
+        let statistics = Statistics::new();
+        for (step, at) in [("mail", "a.rs:1"), ("charge", "a.rs:2"), ("mail", "a.rs:1, a.rs:3")] {
+            statistics.source_line(line(step, at));
+        }
+        let taken = statistics.take();
+        assert_eq!(lines(taken.clone()), ["a.rs:2", "a.rs:1, a.rs:3"], "in the order of the steps");
+        assert!(statistics.take().is_none());
+        // The write fails, and one of its steps was called at another line meanwhile.
+        statistics.source_line(line("charge", "a.rs:2, a.rs:4"));
+        statistics.put_back(taken.unwrap());
+        assert_eq!(lines(statistics.take()), ["a.rs:2, a.rs:4", "a.rs:1, a.rs:3"]);
+        assert!(statistics.take_last().is_some(), "what was taken may not be committed yet");
     }
 }

@@ -36,6 +36,7 @@ mod seed;
 mod signal;
 mod signal_name;
 mod single;
+mod source_line;
 mod start_time;
 mod statistics;
 mod step_attempt;
@@ -90,13 +91,16 @@ pub use seed::{derived_fraction, derived_run_id, derived_u64, derived_uuid, in_g
 pub use signal::{AcceptedSignal, DEFAULT_SIGNAL_LIMIT, InboxSignal, NewSignal, SignalKey, SignalOutcome};
 pub use signal_name::{NamesSignal, Signal};
 pub use single::{MovedRun, NewSingle, SingleKey, SingleUntil, WhenTaken};
+pub use source_line::{SourceLine, step_name};
 pub use start_time::StartTime;
 pub use statistics::{Durations, RunStatistics, StatisticsRow, StatisticsSpan};
 pub use step_attempt::RUNNING_ROW_DELAY;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};
 pub use stored_schedule::StoredSchedule;
-pub use system::{DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, SqliteView, TableView};
+pub use system::{
+    DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, SqliteView, StandbyView, TableView,
+};
 pub use timestamp::Timestamp;
 pub use trace_context::{InvalidTraceContext, TraceContext};
 pub use typed_payload::TypedPayload;

@@ -177,6 +177,13 @@ pub enum PayloadPlace<'a> {
         /// The id of the operation.
         id: BulkId,
     },
+    /// The value of a secret of flows. It belongs to no run, and the context's `run_id` is nil.
+    Secret {
+        /// The account that the secret is for. Empty: every account.
+        actor: &'a str,
+        /// The secret's name.
+        name: &'a str,
+    },
 }
 
 impl<'a> PayloadContext<'a> {
@@ -202,6 +209,13 @@ impl<'a> PayloadContext<'a> {
     #[must_use]
     pub fn of_bulk(id: BulkId) -> Self {
         Self::new(RunId::from(uuid::Uuid::nil()), PayloadPlace::Bulk { id })
+    }
+
+    /// Creates the context of the value of a secret of flows. Neither text may contain a control
+    /// character.
+    #[must_use]
+    pub fn of_secret(actor: &'a str, name: &'a str) -> Self {
+        Self::new(RunId::from(uuid::Uuid::nil()), PayloadPlace::Secret { actor, name })
     }
 
     /// Returns the context for a row of the history with this kind and status.
@@ -241,7 +255,8 @@ impl<'a> PayloadContext<'a> {
             | PayloadPlace::Signal { .. }
             | PayloadPlace::Event { .. }
             | PayloadPlace::Schedule { .. }
-            | PayloadPlace::Bulk { .. } => None,
+            | PayloadPlace::Bulk { .. }
+            | PayloadPlace::Secret { .. } => None,
         }
     }
 
@@ -249,7 +264,7 @@ impl<'a> PayloadContext<'a> {
     /// contexts have different bytes, and the bytes of a context are identical in every release.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let (event, bulk);
+        let (event, bulk, secret);
         let (tag, text, number): (u8, &str, i64) = match self.place {
             PayloadPlace::Input => (1, "", 0),
             PayloadPlace::Output => (2, "", 0),
@@ -268,6 +283,10 @@ impl<'a> PayloadContext<'a> {
             PayloadPlace::Bulk { id } => {
                 bulk = id.to_string();
                 (11, &bulk, 0)
+            }
+            PayloadPlace::Secret { actor, name } => {
+                secret = format!("{actor}\u{1}{name}");
+                (12, &secret, 0)
             }
         };
         let (kind, status) = self.row.map_or(("", ""), |(kind, status)| (kind.as_str(), status.as_str()));
@@ -295,6 +314,7 @@ impl fmt::Display for PayloadContext<'_> {
             PayloadPlace::Event { name, key } => write!(f, "an event {name:?} with key {key:?}"),
             PayloadPlace::Schedule { name } => write!(f, "the input of schedule {name:?}"),
             PayloadPlace::Bulk { id } => write!(f, "the payload of bulk operation {id}"),
+            PayloadPlace::Secret { name, .. } => write!(f, "the secret {name:?} of flows"),
         }
     }
 }
@@ -314,6 +334,7 @@ mod tests {
             places.push(PayloadPlace::Signal { name: key });
             places.extend([PayloadPlace::Schedule { name: key }, PayloadPlace::Bulk { id: BulkId::generate() }]);
             places.extend(["a", ""].map(|name| PayloadPlace::Event { name, key }));
+            places.extend(["a", ""].map(|actor| PayloadPlace::Secret { actor, name: key }));
             places.extend([1, 2, 97].map(|number| PayloadPlace::Item { key, number }));
         }
         places.push(PayloadPlace::FinalError);

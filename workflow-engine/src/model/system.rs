@@ -63,6 +63,9 @@ pub struct SqliteView {
 pub struct PostgresView {
     /// The role of this program's connections.
     pub role: String,
+    /// How the server follows its primary. `None`: it is no standby.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<StandbyView>,
     /// The rights that a worker needs and that the role lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_rights: Vec<MissingRights>,
@@ -79,6 +82,22 @@ pub struct PostgresView {
     /// The rows of the engine's tables, as the server estimates them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableView>,
+}
+
+/// How a standby follows its primary.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StandbyView {
+    /// The age of the state that the standby shows, in milliseconds: 0 if it shows all that it has
+    /// received from its primary, else the age of the last transaction that it shows. That is more
+    /// than the real delay if the primary has changed nothing for a while. `None` if it has shown
+    /// no transaction since its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_millis: Option<u64>,
+    /// The address of the primary as `HOST:PORT`. `None` if the role may not see it, or if no
+    /// connection to the primary is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<String>,
 }
 
 /// A table of the engine, and the rights on it that a role lacks.

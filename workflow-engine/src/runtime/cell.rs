@@ -1,6 +1,7 @@
 mod breaker;
 mod drive;
 mod keys;
+mod names;
 mod random;
 mod seat;
 mod span;
@@ -158,6 +159,7 @@ impl RunCell {
             inner.slots.reserve_exact(INITIAL_CALLS);
         }
         inner.slots.push(Slot::default());
+        self.port.note_call(name, location);
         Ok(inner.machine.call(name, location))
     }
 

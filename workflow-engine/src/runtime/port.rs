@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 
 use futures::future::BoxFuture;
@@ -54,6 +55,11 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
 
     /// Reports what an admitted attempt has shown. Default: the report is ignored.
     fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
+
+    /// Takes note that the workflow calls a step at this place of its code. `key` is the key of the
+    /// call before repeats are numbered. Every call does this, on every replay, so it must be
+    /// cheap. Default: nothing is noted.
+    fn note_call(&self, _key: &str, _location: &'static Location<'static>) {}
 
     /// Returns the observer of this run's bodies. Default: none.
     fn body_hooks(&self) -> Option<&dyn BodyHooks> {

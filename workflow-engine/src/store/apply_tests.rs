@@ -18,8 +18,8 @@ use crate::model::{
     AcceptedSignal, AttemptStatus, AuditId, BulkCounts, BulkId, BulkProgress, BulkRecord, BulkStatus, Claim, Effect,
     ErrorKind, EventName, EventWait, FailureRow, KeyReuse, Lane, LeftWait, LimitChange, LimitRecord, LimitRule,
     MovedRun, NewAudit, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, Parent, Priority, QueueChange, QueueLimits,
-    Rank, Rate, RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StatisticsRow,
-    StatisticsSpan, StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
+    Rank, Rate, RunId, RunStatistics, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, SourceLine, StartTime,
+    StatisticsRow, StatisticsSpan, StepAttempt, StepKind, StoredError, StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -79,6 +79,11 @@ impl StatisticsTarget for Recorder {
     async fn add_failures(&mut self, rows: &[FailureRow]) -> Result<(), MissingOutcome> {
         let rows: Vec<String> = rows.iter().map(|row| format!("{} {}", row.count, row.group.workflow)).collect();
         self.note(format!("add failures: {}", rows.join(", ")), ())
+    }
+
+    async fn put_source_lines(&mut self, lines: &[SourceLine]) -> Result<(), MissingOutcome> {
+        let lines: Vec<String> = lines.iter().map(|it| format!("{} {}", it.step, it.lines)).collect();
+        self.note(format!("put source lines: {}", lines.join(", ")), ())
     }
 
     async fn lock_statistics(&mut self) -> Result<bool, MissingOutcome> {
@@ -566,8 +571,15 @@ fn every_kind() -> Vec<Write> {
     let until = Timestamp::from_micros(1);
     let fork = ForkWrite { source: RunId::generate(), new: run("fork"), before: 7, kept: None };
     let rows = vec![counted(StatisticsSpan::Minute, 7)];
+    let source_line = SourceLine {
+        workflow: "checkout".into(),
+        version: "1".into(),
+        step: "charge".into(),
+        lines: "src/orders.rs:42".into(),
+    };
+    let source_lines = vec![source_line];
     vec![
-        Write::Statistics(Box::new(StatisticsWrite::Count { rows, failures: Vec::new() })),
+        Write::Statistics(Box::new(StatisticsWrite::Count { rows, failures: Vec::new(), source_lines })),
         Write::Claim(ClaimRequest {
             worker,
             lanes,
@@ -693,6 +705,7 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "add ends of versions 0, 1, 2",
         "add failures: 3 checkout",
         "put Minute 1970-01-01T00:07:00.000Z 1",
+        "put source lines: charge src/orders.rs:42",
     ];
     assert_eq!(target.calls, expected);
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();

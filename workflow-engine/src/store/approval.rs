@@ -1,4 +1,10 @@
+use std::collections::BTreeMap;
+
 use crate::model::{Lane, RunId, StepKind, Timestamp};
+
+/// The most waits for approvals and decisions that one read of all runs looks at. The waits of runs
+/// that ended without success count, because they stay in the history.
+pub const APPROVAL_BUDGET: u32 = 5_000;
 
 /// Says which approvals and decisions are read: see [`Store::approvals`](super::Store::approvals).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub struct ApprovalCursor {
 }
 
 impl ApprovalCursor {
-    /// The place before all others.
+    /// The cursor before all waits.
     #[must_use]
     pub fn first() -> Self {
         Self {
@@ -34,6 +40,22 @@ impl ApprovalCursor {
             step_key: String::new(),
         }
     }
+
+    /// The cursor behind all waits.
+    #[must_use]
+    pub const fn last() -> Self {
+        Self { started_at: Timestamp::from_micros(i64::MAX), run_id: RunId::LAST, step_key: String::new() }
+    }
+}
+
+/// A part of the list of approvals and decisions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedApprovals {
+    /// The approvals and decisions, the longest waiting first.
+    pub waiting: Vec<WaitingApproval>,
+    /// The cursor of the last wait that was looked at, if these are [`APPROVAL_BUDGET`]: further
+    /// ones may follow. `None`: all were looked at, as far as the limit of the list allows.
+    pub end: Option<ApprovalCursor>,
 }
 
 /// A step that waits for an approval or a decision.
@@ -43,6 +65,8 @@ pub struct WaitingApproval {
     pub run_id: RunId,
     /// The queue, workflow and version of the run.
     pub lane: Lane,
+    /// The tags of the run. Empty if they cannot be read.
+    pub tags: BTreeMap<String, String>,
     /// The key of the step.
     pub step_key: String,
     /// The kind of the step: an approval, or a signal that is a decision.

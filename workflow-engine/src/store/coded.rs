@@ -26,9 +26,9 @@ use super::coded_writes::Encoded;
 use super::{
     ApprovalList, AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules,
     EmittedItem, EndedRun, ForeignTransaction, ForkWrite, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox,
-    LeaseSession, ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan,
-    ScannedRuns, SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WaitingPlace, WithinError, WorkerRecord, Write,
+    LeaseSession, ListedApprovals, ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates,
+    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -229,15 +229,15 @@ impl Store for CodedStore {
         self.inner.wakes(ids).await
     }
 
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        let mut approvals = self.inner.approvals(list).await?;
-        for WaitingApproval { run_id, step_key, kind, output, .. } in &mut approvals {
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
+        let mut listed = self.inner.approvals(list).await?;
+        for WaitingApproval { run_id, step_key, kind, output, .. } in &mut listed.waiting {
             if let Some(output) = output {
                 let context = PayloadContext::new(*run_id, PayloadPlace::StepOutput { key: step_key });
                 self.coding.show(&context.of_row(*kind, AttemptStatus::Running), output);
             }
         }
-        Ok(approvals)
+        Ok(listed)
     }
 
     async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {

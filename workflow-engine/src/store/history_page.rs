@@ -2,6 +2,10 @@
 
 use crate::model::{RunId, StepAttempt};
 
+/// The most attempts without an outcome that one read of [`HistoryRows::Steps`] or
+/// [`HistoryRows::Open`] looks at. A run that fails and tries again may have any number of them.
+pub const MOST_UNDECIDED: u32 = 2_000;
+
 /// Which rows of a history to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryScan {
@@ -23,16 +27,22 @@ pub enum HistoryRows {
         /// The largest number of rows.
         limit: u32,
     },
-    /// All rows of these steps, in the order in which the steps first began, then by attempt.
+    /// The last attempts of the steps of a window. The outcomes have their positions as numbers,
+    /// and the steps without an outcome follow them, by step key. In this order, then by attempt.
     /// Without patches, published values and streams.
-    Begun {
-        /// How many steps to leave out at the beginning.
-        from: u32,
+    ///
+    /// Steps without an outcome are found among the first [`MOST_UNDECIDED`] attempts without one.
+    Steps {
+        /// Only steps with a number above this one.
+        after: i64,
         /// The largest number of steps.
         limit: u32,
+        /// The largest number of attempts of one step.
+        attempts: u32,
     },
     /// All rows of the steps that have no outcome, and the last outcome, by step key and attempt.
-    /// Without patches, published values and streams.
+    /// Without patches, published values and streams. Those without an outcome are found among the
+    /// first [`MOST_UNDECIDED`] attempts without one.
     Open {
         /// The largest number of rows.
         limit: u32,
@@ -64,6 +74,20 @@ impl HistoryPlace {
         Self { position: row.position, step_key: row.step_key.clone(), attempt: row.attempt }
     }
 
+    /// Returns the places behind which the rows of a page stand: one among the outcomes and one
+    /// among the rows without a position. A place lies before all rows of its kind where the page
+    /// begins, and the first one behind all outcomes where the page has none.
+    #[must_use]
+    pub fn bounds(after: Option<&Self>) -> HistoryBounds<'_> {
+        let (first, none) = ((i64::MIN, "", i64::MIN), ("", i64::MIN));
+        let (outcome, undecided) = match after {
+            None => (first, none),
+            Some(Self { position: Some(position), step_key, attempt }) => ((*position, &**step_key, *attempt), none),
+            Some(Self { position: None, step_key, attempt }) => ((i64::MAX, "", i64::MAX), (&**step_key, *attempt)),
+        };
+        HistoryBounds { outcome, undecided }
+    }
+
     /// Returns whether this row stands behind the place.
     #[must_use]
     pub fn is_before(&self, row: &StepAttempt) -> bool {
@@ -72,6 +96,15 @@ impl HistoryPlace {
         };
         place(row.position, &row.step_key, row.attempt) > place(self.position, &self.step_key, self.attempt)
     }
+}
+
+/// The places behind which the rows of a page stand: see [`HistoryPlace::bounds`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryBounds<'a> {
+    /// Position, step key and attempt of an outcome.
+    pub outcome: (i64, &'a str, i64),
+    /// Step key and attempt of a row without a position.
+    pub undecided: (&'a str, i64),
 }
 
 /// A row of a history with the sizes of its payloads.
@@ -83,6 +116,9 @@ pub struct HistoryRow {
     pub output_bytes: Option<u64>,
     /// The size of the stored error. `None`: the row has none.
     pub error_bytes: Option<u64>,
+    /// `true` if the run has more than [`MOST_UNDECIDED`] attempts without an outcome, and the read
+    /// looked for steps without one. All rows of a read have the same value.
+    pub is_cut: bool,
 }
 
 impl HistoryRow {
@@ -100,6 +136,6 @@ impl HistoryRow {
             error: row.error.clone().filter(|_| fits(error_bytes)),
             ..row.clone()
         };
-        Self { row, output_bytes, error_bytes }
+        Self { row, output_bytes, error_bytes, is_cut: false }
     }
 }

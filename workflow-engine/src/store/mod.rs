@@ -74,7 +74,7 @@ mod worker_record;
 mod write;
 
 pub use apply::{apply, apply_within};
-pub use approval::{ApprovalCursor, ApprovalList, WaitingApproval};
+pub use approval::{APPROVAL_BUDGET, ApprovalCursor, ApprovalList, ListedApprovals, WaitingApproval};
 pub use attempt_row::AttemptRow;
 pub use audit::{AuditList, AuditedWrite, InsertedAudit, ListedAudits};
 pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, StepOf};
@@ -91,7 +91,7 @@ pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
 pub use hint::{ChangeStore, Listener};
-pub use history_page::{HistoryPlace, HistoryRow, HistoryRows, HistoryScan};
+pub use history_page::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
@@ -115,9 +115,10 @@ pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatAnswer
 pub use single::{FoundSingle, SingleRun};
 pub use sorted_batch::{Indexed, SortedBatch};
 pub use statistics::{
-    EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget, StatisticsWrite,
+    EndedInLane, MOST_FAILURE_GROUPS, MOST_SOURCE_LINES, RunTags, StatisticsScan, StatisticsStore, StatisticsTarget,
+    StatisticsWrite,
 };
-pub use system::SystemStore;
+pub use system::{Standby, SystemStore};
 pub use target::Target;
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use transfer::*;
@@ -265,11 +266,11 @@ pub trait Store:
     /// Returns approvals that runs wait for, and decisions if they are asked for, the longest
     /// waiting first. A decision is a wait for a signal whose name begins with
     /// [`DECISION_SIGNAL`](crate::model::DECISION_SIGNAL). One that was decided is listed until its
-    /// run has received the decision.
+    /// run has received the decision. Of all runs, a read looks at [`APPROVAL_BUDGET`] waits.
     ///
     /// # Errors
     /// See [`Store::run`].
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError>;
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError>;
 
     /// Returns the row of a schedule; `None` if there is none of this name.
     ///

@@ -20,6 +20,9 @@ pub struct StoreOptions {
     /// not, a database that lacks either is refused, and a missing file is not created. Default:
     /// `true`.
     pub migrate: bool,
+    /// Whether a store may be opened on a standby. It then reads, and takes no writes. Default:
+    /// `false`.
+    pub allow_standby: bool,
     /// The source of time. Default: the database's clock on PostgreSQL, the host's clock on SQLite.
     pub clock: Clock,
 }
@@ -43,6 +46,7 @@ impl Default for StoreOptions {
             schema: Self::DEFAULT_SCHEMA.into(),
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             migrate: true,
+            allow_standby: false,
             clock: Clock::default(),
         }
     }

@@ -1,4 +1,5 @@
-//! Counts of runs as a store keeps them: per lane and span of time, and per group of failures.
+//! Counts of runs as a store keeps them: per lane and span of time, and per group of failures. A
+//! process writes the source lines of steps with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    FailureGroup, FailureRow, Lane, RunId, RunStatistics, StatisticsRow, StatisticsSpan, StoredError, Timestamp,
+    FailureGroup, FailureRow, Lane, RunId, RunStatistics, SourceLine, StatisticsRow, StatisticsSpan, StoredError,
+    Timestamp,
 };
 
 use super::DatabaseError;
@@ -16,10 +18,16 @@ use super::target::Target;
 /// How many groups of failures a database keeps. Those whose last failure is the oldest go.
 pub const MOST_FAILURE_GROUPS: u32 = 1000;
 
-/// A write of counts. It concerns no run.
+/// From how many steps of a version on, a database keeps no source line of another step.
+pub const MOST_SOURCE_LINES: u32 = 1000;
+
+/// The tags of runs, by run.
+pub type RunTags = BTreeMap<RunId, BTreeMap<String, String>>;
+
+/// A write of counts and source lines. It concerns no run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatisticsWrite {
-    /// Writes what a process has counted.
+    /// Writes what a process has counted, and where it has seen steps called.
     Count {
         /// Replaces the rows of the same span, lane and process, which only that process writes.
         /// Sorted, and each row once. Applying the write again changes nothing.
@@ -27,6 +35,10 @@ pub enum StatisticsWrite {
         /// Adds to the rows of these groups, which all processes share. Sorted, and each group
         /// once. If the reply to a commit is lost, its failures may be counted twice.
         failures: Vec<FailureRow>,
+        /// Replaces the lines of these steps, which all processes share. Sorted, and each step
+        /// once.
+        /// Of a version with [`MOST_SOURCE_LINES`] steps, a further step is left out.
+        source_lines: Vec<SourceLine>,
     },
     /// Folds old rows into rows of longer spans, over all processes: see [`StatisticsSpan::fold`].
     /// The outcome is the number of rows that were folded. If another transaction folds, this one
@@ -58,7 +70,7 @@ impl StatisticsScan {
     }
 }
 
-/// The reads of counts.
+/// The reads of counts and source lines.
 #[async_trait]
 pub trait StatisticsStore: Send + Sync {
     /// Returns rows of the statistics, those of the newest spans first. Reads them by their key.
@@ -73,6 +85,24 @@ pub trait StatisticsStore: Send + Sync {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError>;
+
+    /// Returns the tags of these runs, by their keys. A run that does not exist, or whose tags
+    /// cannot be read, is left out.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError>;
+
+    /// Returns the source lines of those of these steps that have some, in the order of the names.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn source_lines(
+        &self,
+        workflow: &str,
+        version: &str,
+        steps: &BTreeSet<&str>,
+    ) -> Result<Vec<SourceLine>, DatabaseError>;
 }
 
 /// The runs of a lane that a batch has ended without their workers.
@@ -118,6 +148,10 @@ pub trait StatisticsTarget: Target {
     /// Inserts groups of failures, or adds to those that exist, in their order. Deletes the groups
     /// above [`MOST_FAILURE_GROUPS`] whose last failure is the oldest.
     fn add_failures(&mut self, rows: &[FailureRow]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Inserts source lines, or replaces those of the same step, in their order. Leaves out a step
+    /// that is new to a version with [`MOST_SOURCE_LINES`] steps or more.
+    fn put_source_lines(&mut self, lines: &[SourceLine]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Keeps other transactions from folding until the commit. Returns `false` if another one
     /// folds.

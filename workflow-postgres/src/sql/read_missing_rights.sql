@@ -10,6 +10,7 @@ FROM (
         ('workflow_queues', 'SELECT INSERT UPDATE'),
         ('workflow_limits', 'SELECT INSERT UPDATE'),
         ('workflow_bulk', 'SELECT INSERT UPDATE'),
+        ('workflow_source_lines', 'SELECT INSERT UPDATE'),
         ('workflow_lanes', 'SELECT INSERT'),
         ('workflow_audit', 'SELECT INSERT'),
         ('workflow_gates', 'SELECT INSERT UPDATE'),

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -38,6 +39,9 @@ pub struct PendingApproval {
     pub run_id: RunId,
     /// The run's queue, workflow and version.
     pub lane: Lane,
+    /// The run's tags, by which a flow is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
     /// Whether the run waits for an approval or for a decision.
     #[serde(default)]
     pub kind: ApprovalKind,
@@ -57,13 +61,13 @@ impl From<WaitingApproval> for PendingApproval {
     fn from(approval: WaitingApproval) -> Self {
         let note = approval.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
         let WaitNote { until, to, .. } = note.unwrap_or_default();
-        let WaitingApproval { run_id, lane, step_key, kind, started_at: since, .. } = approval;
+        let WaitingApproval { run_id, lane, tags, step_key, kind, started_at: since, .. } = approval;
         let decision = decision_of(&step_key).filter(|_| kind == StepKind::Signal).map(str::to_owned);
         let (kind, key) = match decision {
             Some(key) => (ApprovalKind::Decision, key),
             None => (ApprovalKind::Approval, step_key),
         };
-        Self { run_id, lane, kind, key, to, since, until }
+        Self { run_id, lane, tags, kind, key, to, since, until }
     }
 }
 
@@ -206,9 +210,18 @@ impl Client {
     }
 
     async fn read_approvals(&self, run_id: Option<RunId>) -> Result<Vec<PendingApproval>, ClientError> {
-        let list = ApprovalList { run: run_id, decisions: false, after: ApprovalCursor::first(), limit: MAX_APPROVALS };
-        let approvals = self.read(self.store().approvals(&list)).await?;
-        Ok(approvals.into_iter().map(PendingApproval::from).collect())
+        let after = ApprovalCursor::first();
+        let mut list = ApprovalList { run: run_id, decisions: false, after, limit: MAX_APPROVALS };
+        let mut approvals = Vec::new();
+        loop {
+            let listed = self.read(self.store().approvals(&list)).await?;
+            list.limit = list.limit.saturating_sub(u32::try_from(listed.waiting.len()).unwrap_or(u32::MAX));
+            approvals.extend(listed.waiting.into_iter().map(PendingApproval::from));
+            match listed.end {
+                Some(end) if list.limit > 0 => list.after = end,
+                _ => return Ok(approvals),
+            }
+        }
     }
 
     /// A decision under a mistyped name would stay in the inbox for ever.

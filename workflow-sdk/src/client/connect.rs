@@ -179,6 +179,28 @@ impl Connect {
         self
     }
 
+    /// Sets whether the client may be connected to a standby of PostgreSQL: a hot standby, or read
+    /// replica. There it reads, and refuses every change with
+    /// [`ClientError::Standby`](crate::ClientError::Standby). The standby shows the past:
+    /// [`Operate::system`](crate::operate::Operate::system) says how old it is. The client stays
+    /// as it is after a promotion of the server, so connect again then. No worker starts on it.
+    /// Default: `false`, which refuses a standby with [`ConnectError::Standby`]. SQLite ignores
+    /// it.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").allow_standby(true).await?;
+    /// assert_eq!(client.operate().system().await?.database.postgres, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn allow_standby(mut self, allow: bool) -> Self {
+        self.options.allow_standby = allow;
+        self
+    }
+
     /// Sets a clock that tests move.
     #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {

@@ -9,7 +9,7 @@ use workflow_engine::model::{
 };
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::schedule::{InvalidSchedule, UnreadableSchedule};
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Standby};
 
 /// Why a call of a client failed. Nothing was changed unless the variant says otherwise. Every call
 /// that needs the database can fail with [`Database`](Self::Database) and
@@ -356,6 +356,10 @@ pub enum ClientError {
     /// call may or may not have had its effect.
     #[error(transparent)]
     Database(DatabaseError),
+    /// The client is connected to a standby, which takes no changes: see
+    /// [`Connect::allow_standby`](crate::Connect::allow_standby). Nothing was sent.
+    #[error("{0} and takes no changes; send them to the primary")]
+    Standby(Standby),
     /// The executor of this process has stopped.
     #[error(transparent)]
     Stopped(#[from] ExecutorStopped),

@@ -5,7 +5,8 @@ use crate::operate::Count;
 
 use super::{Client, ClientError, Explanation, Start};
 
-/// The most rows of steps without an outcome that are read to explain a run.
+/// The most rows of steps without an outcome that are read to explain a run. If they are not all,
+/// the run's own row still shows what the run waits for.
 const MOST_OPEN: u32 = 1_000;
 /// The largest note of a wait that is read to explain a run, in bytes.
 const NOTE_BYTES: u32 = 8 * 1024;

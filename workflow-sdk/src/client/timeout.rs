@@ -57,8 +57,12 @@ impl Client {
         outcome(limit, pending).await
     }
 
-    /// Queues a write. After an error nothing was queued.
+    /// Queues a write. After an error nothing was queued. A standby would fail after a try for as
+    /// long as the call may take, so it is refused at once.
     pub(super) async fn enqueue(&self, limit: Option<CallLimit>, write: Write) -> Result<PendingOutcome, ClientError> {
+        if let Some(standby) = self.store().standby() {
+            return Err(ClientError::Standby(standby.clone()));
+        }
         CallLimit::run(limit, false, async { Ok(self.0.executor.send(write).await?) }).await
     }
 }

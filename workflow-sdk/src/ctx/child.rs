@@ -225,7 +225,7 @@ impl<'a, O> Child<'a, O> {
         let Ok(call) = self.call else { return Ok(()) };
         check_name(NameSubject::Step, name).map_err(|error| error.to_string())?;
         let asked = key_under(self.scope, name).map_err(|refusal| refusal.message)?;
-        if !self.cell.with_machine(|machine| machine.rename(call, &self.asked, &asked)) {
+        if !self.cell.rename(call, &self.asked, &asked) {
             return Err(format!("child {:?} was polled before it was given the name {name:?}", self.asked));
         }
         self.asked = asked.into_owned();

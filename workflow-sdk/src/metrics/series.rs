@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ::metrics::{Counter, Gauge, Histogram};
-use workflow_engine::model::RunStatus;
+use workflow_engine::model::{RunStatus, step_name};
 use workflow_engine::observe::RunName;
 
 use super::metric;
@@ -101,7 +101,7 @@ impl LaneSeries {
 
     /// Returns the series of the step with this key.
     pub(super) fn step(&self, target: &Target, key: &str) -> Arc<StepSeries> {
-        let label = label_of(key);
+        let label = step_name(key);
         if let Some(known) = self.steps.read().unwrap_or_else(PoisonError::into_inner).get(label) {
             return Arc::clone(known);
         }
@@ -129,19 +129,6 @@ impl StepSeries {
             duration: target.histogram(&metric::STEP_DURATION, [workflow, step]),
         }
     }
-}
-
-/// Returns the name that the author gave to a step: its key without scopes and without the number
-/// of its repetition. So a step in a loop or a map has one label.
-pub(super) fn label_of(key: &str) -> &str {
-    let mut name = key.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(key);
-    while let Some((before, number)) = name.rsplit_once(':') {
-        if before.is_empty() || number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            break;
-        }
-        name = before;
-    }
-    name
 }
 
 /// The series of every lane.
@@ -184,17 +171,6 @@ mod tests {
     use ::metrics::NoopRecorder;
 
     use super::*;
-
-    #[test]
-    fn a_step_in_a_loop_a_scope_or_a_map_has_one_label() {
-        for key in ["charge", "charge:1", "charge:12", "scope/charge", "items/7/charge:3", "a:1/charge:1:1"] {
-            assert_eq!(label_of(key), "charge", "{key}");
-        }
-        for key in ["http:get", "7", ":1", "a:"] {
-            assert_eq!(label_of(key), key);
-        }
-        assert_eq!(label_of("a/"), "a/");
-    }
 
     #[test]
     fn labels_are_bounded() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{RunId, Timestamp};
-use workflow_engine::store::{ApprovalCursor, ApprovalList};
+use workflow_engine::store::{ApprovalCursor, ApprovalList, ListedApprovals, WaitingApproval};
 
 use crate::{Client, PendingApproval};
 
@@ -90,7 +90,9 @@ impl ListApprovals {
 pub struct ApprovalPage {
     /// The approvals and decisions, the longest waiting first.
     pub items: Vec<PendingApproval>,
-    /// `true` if no further one waits.
+    /// `true` if no further one waits. `false`: the next page may have further ones. A page ends
+    /// early, and may be empty, if 5,000 waits were looked at, because the waits of runs that ended
+    /// without success are passed over.
     pub complete: bool,
     /// The place at which the list goes on. `None` at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,14 +127,15 @@ pub(super) async fn approvals(client: &Client, list: ListApprovals) -> Result<Ap
     let place = cursor.as_ref().map(|cursor| cursor.place::<LastApproval>(&identity)).transpose()?;
     let after = place.map_or_else(ApprovalCursor::first, ApprovalCursor::from);
     let asked = ApprovalList { run: id, decisions: true, after, limit: limit + 1 };
-    let mut waiting = client.read(client.store().approvals(&asked)).await?;
+    let ListedApprovals { mut waiting, end } = client.read(client.store().approvals(&asked)).await?;
     if let Some(id) = id.filter(|_| waiting.is_empty()) {
         run::found(client, id).await?;
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let complete = waiting.len() <= limit;
+    let is_full = waiting.len() > limit;
     waiting.truncate(limit);
-    let last = waiting.last().filter(|_| !complete);
-    let next = last.map(|last| Cursor::at_place(&LastApproval::from(last.cursor()), &identity)).transpose()?;
+    let last = if is_full { waiting.last().map(WaitingApproval::cursor) } else { end };
+    let next = last.map(|last| Cursor::at_place(&LastApproval::from(last), &identity)).transpose()?;
+    let complete = next.is_none();
     Ok(ApprovalPage { items: waiting.into_iter().map(PendingApproval::from).collect(), complete, next })
 }

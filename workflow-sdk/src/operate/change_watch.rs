@@ -32,8 +32,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(400);
 /// that come back.
 const MOST_FEEDS: usize = 256;
 
-/// The rows of a history that one read returns.
-const HISTORY_PART: u32 = 10_000;
+/// The rows of a history that one read returns. The database looks at up to five times as many.
+const HISTORY_PART: u32 = 4_000;
 
 /// All that the readers of a process watch.
 #[derive(Default)]

@@ -109,6 +109,15 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
             // Of another crate, so it may grow.
             _ => (Code::Unavailable, "check that the database runs and can be reached, then try again"),
         },
+        ClientError::Standby(standby) => {
+            return (
+                Code::Standby,
+                match &standby.primary {
+                    Some(primary) => format!("send the change to the primary, {primary}"),
+                    None => "send the change to the primary".to_owned(),
+                },
+            );
+        }
         ClientError::Stopped(_) => (Code::Unavailable, "restart this process"),
     };
     (code, help.into())

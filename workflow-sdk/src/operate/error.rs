@@ -12,7 +12,7 @@ use super::query::nearest;
 /// | `unauthorized` | 401 | 3 |
 /// | `forbidden` | 403 | 3 |
 /// | `not_found` | 404 | 4 |
-/// | `conflict` | 409 | 1 |
+/// | `conflict`, `standby` | 409 | 1 |
 /// | `full` | 429 | 1 |
 /// | `unreadable` | 500 | 1 |
 /// | `timed_out` | 504 | 7 |
@@ -41,6 +41,9 @@ pub enum OperateErrorCode {
     /// The order does not fit the state of its target, such as the retry of a run that has not
     /// failed.
     Conflict,
+    /// The order reached a standby, which takes no changes. The message names the database, the
+    /// help its primary as far as it is known.
+    Standby,
     /// A queue, a gate or an inbox has no room.
     Full,
     /// A payload or a row that the call needs cannot be understood by this program.
@@ -60,7 +63,7 @@ impl OperateErrorCode {
             Self::Unauthorized => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
-            Self::Conflict => 409,
+            Self::Conflict | Self::Standby => 409,
             Self::TooLarge => 413,
             Self::Full => 429,
             Self::Unreadable => 500,
@@ -73,7 +76,7 @@ impl OperateErrorCode {
     #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
-            Self::Conflict | Self::Full | Self::Unreadable => 1,
+            Self::Conflict | Self::Standby | Self::Full | Self::Unreadable => 1,
             Self::BadQuery | Self::BadCursor | Self::BadLimit | Self::BadInput | Self::TooLarge => 2,
             Self::Unauthorized | Self::Forbidden => 3,
             Self::NotFound => 4,

@@ -1,5 +1,7 @@
 //! Groups of failures.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{ErrorKind, FailureRow, RunId, Timestamp};
@@ -121,6 +123,9 @@ pub struct FailureView {
     pub first_version: String,
     /// The last one. It may have been deleted since.
     pub last_run: RunId,
+    /// The tags of the last one, by which a flow is known. Empty if it was deleted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 impl From<FailureRow> for FailureView {
@@ -129,7 +134,7 @@ impl From<FailureRow> for FailureView {
         let FailureRow { group, count, first_at, last_at, first_version, last_run } = row;
         let step = Some(group.step).filter(|step| !step.is_empty());
         let (workflow, message) = (group.workflow, group.message);
-        Self { workflow, kind, step, message, count, first_at, last_at, first_version, last_run }
+        Self { workflow, kind, step, message, count, first_at, last_at, first_version, last_run, tags: BTreeMap::new() }
     }
 }
 
@@ -148,5 +153,10 @@ pub(super) async fn failures(client: &Client, list: ListFailures) -> Result<Fail
     let mut items: Vec<FailureView> = rows.into_iter().filter(is_wanted).map(FailureView::from).collect();
     let complete = items.len() <= list.limit as usize;
     items.truncate(list.limit as usize);
+    let runs: Vec<RunId> = items.iter().map(|group| group.last_run).collect();
+    let tags = client.read(client.store().run_tags(&runs)).await?;
+    for group in &mut items {
+        group.tags = tags.get(&group.last_run).cloned().unwrap_or_default();
+    }
     Ok(FailurePage { items, complete })
 }

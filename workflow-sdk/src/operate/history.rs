@@ -102,7 +102,7 @@ pub struct HistoryItem {
 }
 
 impl From<HistoryRow> for HistoryItem {
-    fn from(HistoryRow { row, output_bytes, error_bytes }: HistoryRow) -> Self {
+    fn from(HistoryRow { row, output_bytes, error_bytes, .. }: HistoryRow) -> Self {
         let output = match row.output {
             Some(text) => Some(StoredPayload::of(text, u64::from(SHOWN_BYTES))),
             None => output_bytes.map(StoredPayload::left_out),

@@ -241,7 +241,8 @@ pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistic
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound), [`Conflict`](OperateErrorCode::Conflict) if the
-    /// state of the target does not allow the order, [`BadInput`](OperateErrorCode::BadInput),
+    /// state of the target does not allow the order, [`Standby`](OperateErrorCode::Standby),
+    /// [`BadInput`](OperateErrorCode::BadInput),
     /// [`TooLarge`](OperateErrorCode::TooLarge), [`Full`](OperateErrorCode::Full),
     /// [`Unreadable`](OperateErrorCode::Unreadable), [`TimedOut`](OperateErrorCode::TimedOut),
     /// [`Unavailable`](OperateErrorCode::Unavailable). After the last two, the order may or may not

@@ -83,7 +83,7 @@ pub use timeline::{Bar, BarState, ListTimeline, Mark, MarkKind, RunSpan, SpanSta
 pub use workers::{VersionView, WorkerView, WorkflowView};
 pub use workflow_engine::model::{
     AuditId, AwaitedStep, BulkFailure, BulkId, BulkStatus, DatabaseView, ErrorSummary, MissingRights,
-    OpenTransactionView, PostgresView, Retention, RunId, RunNow, RunSummary, SleepingGate, SqliteView, StatisticsSpan,
-    TableView,
+    OpenTransactionView, PostgresView, Retention, RunId, RunNow, RunSummary, SleepingGate, SqliteView, StandbyView,
+    StatisticsSpan, TableView,
 };
 pub use workflow_engine::store::{Direction, SCAN_BUDGET};

@@ -1,9 +1,11 @@
 //! The history of a run as data for a drawing.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde::{Deserialize, Serialize};
 
-use workflow_engine::model::{EventName, Run, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
-use workflow_engine::store::{HistoryRows, HistoryScan};
+use workflow_engine::model::{EventName, Run, RunId, RunStatus, StepAttempt, StepKind, Timestamp, step_name};
+use workflow_engine::store::{HistoryRow, HistoryRows, HistoryScan};
 
 use crate::Client;
 
@@ -16,6 +18,8 @@ mod tests;
 
 /// The largest note of a wait that is read for a timeline, in bytes.
 const NOTE_BYTES: u32 = 8 * 1024;
+/// The most attempts that are read for a timeline, if it has fewer steps than these.
+const MOST_ATTEMPTS: u32 = 10_000;
 
 /// Asks for the timeline of a run: see
 /// [`OperateRuns::timeline_window`](super::OperateRuns::timeline_window).
@@ -24,7 +28,8 @@ const NOTE_BYTES: u32 = 8 * 1024;
 pub struct ListTimeline {
     /// The run.
     pub run: RunId,
-    /// How many steps to leave out at the beginning. Default: 0.
+    /// The number of the last step to leave out. Steps are numbered from 1 by the position of their
+    /// outcome; those without an outcome follow, by key. Default: 0.
     #[serde(default)]
     pub from: u32,
     /// The largest number of steps. Default: 500. Range: 1 to [`ListTimeline::MAX_LIMIT`].
@@ -46,7 +51,8 @@ impl ListTimeline {
         Self { run, from: 0, limit: default_limit() }
     }
 
-    /// Leaves this many steps out at the beginning. Default: 0.
+    /// Leaves the steps up to this number out. The next part of a timeline begins at the sum of
+    /// [`from`](ListTimeline::from) and [`limit`](ListTimeline::limit). Default: 0.
     #[must_use]
     pub fn from(mut self, steps: u32) -> Self {
         self.from = steps;
@@ -69,7 +75,7 @@ impl ListTimeline {
 /// times of the steps. A crash, a park or a claim between which no step began or ended does not
 /// show. A worker that gave the run back when it stopped looks like one that died. A body that a
 /// crash cut off and that has ended since is one bar, from its first beginning to its end, and
-/// [`repeated`](Bar::repeated) if that can be seen. The rows have no lines of code.
+/// [`repeated`](Bar::repeated) if that can be seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -85,14 +91,19 @@ pub struct Timeline {
     /// The states of the run, in the order of time. If the timeline is a window of the
     /// steps, only these steps show.
     pub spans: Vec<RunSpan>,
-    /// The steps, in the order in which they first began.
+    /// The steps of the window, in the order in which they first began.
     pub rows: Vec<TimelineRow>,
     /// Moments of the run, in the order of time.
     pub marks: Vec<Mark>,
-    /// How many steps were left out at the beginning.
+    /// The number of the last step that was left out at the beginning: see [`ListTimeline::from`].
     pub left_out: u32,
-    /// `true` if no further step follows.
+    /// `true` if no further step follows. Otherwise the next part of the timeline has more.
     pub complete: bool,
+    /// `true` if attempts are missing that no part of the timeline has: of a step that has very
+    /// many of them the first ones, and steps without an outcome if the run has more than 2,000
+    /// attempts without one. The [history](super::OperateRuns::history) has them all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 /// A time during which the run was in one state.
@@ -150,6 +161,14 @@ pub struct TimelineRow {
     /// The text of the last error, cut after 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Where the code calls the step: `src/orders.rs:42`, with the path that the compiler has for
+    /// the file. Several places if more than one call has the name, or if scopes share it.
+    ///
+    /// It is the line in the program that noted it, which may be another release of this version.
+    /// `None` for a step of a flow, for a step whose worker has not written it yet, which takes a
+    /// second, and on a store in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_line: Option<String>,
 }
 
 /// A part of a row.
@@ -222,7 +241,7 @@ pub enum MarkKind {
 
 impl Timeline {
     /// Returns the timeline of a run with these attempts, which stand in the order in which their
-    /// steps first began and then by number, as read at `now`.
+    /// steps first began and then by number, as read at `now`. The rows have no source lines.
     #[must_use]
     pub fn of(run: &Run, attempts: &[StepAttempt], now: Timestamp) -> Self {
         Self::of_window(run, attempts, now, 0)
@@ -246,7 +265,39 @@ impl Timeline {
             rows,
             left_out,
             complete: true,
+            cut: false,
         }
+    }
+}
+
+/// The attempts of a window of a timeline.
+struct Steps {
+    /// In the order in which their steps first began, then by number.
+    attempts: Vec<StepAttempt>,
+    complete: bool,
+    cut: bool,
+}
+
+impl Steps {
+    /// Returns the steps with the numbers behind `from` up to `end`. `read` has them in the order
+    /// of their numbers, and perhaps further ones.
+    fn of_window(read: Vec<HistoryRow>, (from, end): (i64, i64)) -> Self {
+        let mut cut = read.first().is_some_and(|row| row.is_cut);
+        let attempts: Vec<StepAttempt> = read.into_iter().map(|row| row.row).collect();
+        let mut number = from;
+        let mut steps: Vec<&[StepAttempt]> = Vec::new();
+        let mut complete = true;
+        for step in attempts.chunk_by(|one, other| one.step_key == other.step_key) {
+            number = step.iter().find_map(|row| row.position).unwrap_or(number.saturating_add(1));
+            if number > end {
+                complete = false;
+                break;
+            }
+            cut |= step.first().is_some_and(|first| first.attempt > 1);
+            steps.push(step);
+        }
+        steps.sort_by_key(|step| step.iter().map(|row| row.started_at).min());
+        Self { attempts: steps.concat(), complete, cut }
     }
 }
 
@@ -254,16 +305,35 @@ impl Timeline {
 pub(super) async fn timeline(client: &Client, list: ListTimeline) -> Result<Timeline, OperateError> {
     let ListTimeline { run: id, from, limit } = list;
     OperateError::check_limit(limit, ListTimeline::MAX_LIMIT, "steps")?;
-    let rows = HistoryRows::Begun { from, limit: limit + 1 };
+    let rows = HistoryRows::Steps {
+        after: i64::from(from),
+        // One more shows whether further steps follow.
+        limit: limit + 1,
+        attempts: (MOST_ATTEMPTS / (limit + 1)).max(1),
+    };
     let scan = HistoryScan { run: id, rows, payload_bytes: NOTE_BYTES };
     let read = client.read(client.store().history_page(&scan)).await?;
     // After the rows: they are not newer than the run.
     let run = run::found(client, id).await?;
     let now = client.read(client.store().next_due(&[])).await?.now;
-    let attempts: Vec<StepAttempt> = read.into_iter().map(|row| row.row).collect();
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let shown: usize =
-        attempts.chunk_by(|one, other| one.step_key == other.step_key).take(limit).map(<[StepAttempt]>::len).sum();
-    let complete = shown == attempts.len();
-    Ok(Timeline { complete, ..Timeline::of_window(&run, attempts.get(..shown).unwrap_or_default(), now, from) })
+    let Steps { attempts, complete, cut } =
+        Steps::of_window(read, (i64::from(from), i64::from(from) + i64::from(limit)));
+    let mut timeline = Timeline::of_window(&run, &attempts, now, from);
+    add_source_lines(client, &run, &mut timeline.rows).await?;
+    Ok(Timeline { complete, cut, ..timeline })
+}
+
+/// Adds the source lines of these steps, by one lookup for all.
+async fn add_source_lines(client: &Client, run: &Run, rows: &mut [TimelineRow]) -> Result<(), OperateError> {
+    let steps: BTreeSet<&str> = rows.iter().map(|row| step_name(&row.step)).collect();
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let (workflow, version) = (&run.lane.workflow, &run.lane.version);
+    let read = client.read(client.store().source_lines(workflow, version, &steps)).await?;
+    let lines: HashMap<String, String> = read.into_iter().map(|line| (line.step, line.lines)).collect();
+    for row in rows {
+        row.source_line = lines.get(step_name(&row.step)).cloned();
+    }
+    Ok(())
 }

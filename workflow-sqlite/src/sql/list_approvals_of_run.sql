@@ -1,7 +1,7 @@
 -- Called by: read.rs. As list_approvals.sql, and ?6 is a run.
 -- Guarantees: returns the rows of list_approvals.sql that belong to run ?6. It sorts them: one run
 -- has few waits.
-SELECT r.id, r.workflow_name, l.version, l.queue, a.step_key, a.kind, a.output, a.started_at
+SELECT r.id, r.workflow_name, r.tags, l.version, l.queue, a.step_key, a.kind, a.output, a.started_at
 FROM step_attempts AS a CROSS JOIN workflow_runs AS r LEFT JOIN workflow_lanes AS l ON l.id = r.lane_id
 WHERE a.run_id = ?6 AND a.status = 'running'
   AND (a.kind = 'approval' OR (a.kind = 'signal' AND instr('/' || a.step_key, '/decision:') > 0))

@@ -17,9 +17,9 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     ApprovalList, AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction,
-    GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedAudits, ListedGate, ListedSeat,
-    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow,
-    StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals, ListedAudits,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
+    SeatList, SeatRow, StepTransaction, Store, StoreId, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -228,7 +228,7 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| read::wakes(tables, ids)))
     }
 
-    async fn approvals(&self, list: &ApprovalList) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
         let database = self.handle.open("list approvals")?;
         Ok(database.look(|tables, _| read::approvals(tables, list)))
     }

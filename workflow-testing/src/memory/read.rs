@@ -6,8 +6,8 @@ use workflow_engine::model::{
     AttemptStatus, InboxSignal, Lane, Run, RunId, StepAttempt, StepKind, Timestamp, decision_of,
 };
 use workflow_engine::store::{
-    ApprovalList, Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE, Inbox, RunScan,
-    ScannedRuns, WaitingApproval,
+    APPROVAL_BUDGET, ApprovalList, Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE,
+    Inbox, ListedApprovals, MOST_UNDECIDED, RunScan, ScannedRuns, WaitingApproval,
 };
 
 use super::tables::{Place, Tables};
@@ -56,6 +56,24 @@ fn is_note(kind: StepKind) -> bool {
     matches!(kind, StepKind::Patch | StepKind::Published | StepKind::Emitted)
 }
 
+/// Returns the attempts of a run without an outcome, by step key and attempt, at most as many as
+/// one read looks at, and one more. Items of streams are left out.
+fn without_outcome(tables: &Tables, id: RunId) -> impl Iterator<Item = &StepAttempt> {
+    let rows = tables.attempts(id).filter(|row| row.position.is_none() && row.kind != StepKind::Emitted);
+    rows.take(MOST_UNDECIDED as usize + 1)
+}
+
+fn has_more_undecided(tables: &Tables, id: RunId) -> bool {
+    without_outcome(tables, id).count() > MOST_UNDECIDED as usize
+}
+
+/// Returns those of the attempts without an outcome whose steps have no outcome either.
+fn undecided(tables: &Tables, id: RunId) -> impl Iterator<Item = &StepAttempt> {
+    let decided: BTreeSet<&str> =
+        tables.attempts(id).filter(|row| row.position.is_some()).map(|row| row.step_key.as_str()).collect();
+    without_outcome(tables, id).filter(move |row| !is_note(row.kind) && !decided.contains(row.step_key.as_str()))
+}
+
 /// See [`Store::history_page`](workflow_engine::store::Store::history_page).
 pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRow> {
     let shown = |row: &StepAttempt| HistoryRow::of(row, scan.payload_bytes);
@@ -65,30 +83,34 @@ pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRo
             let is_asked = |row: &&StepAttempt| after.as_ref().is_none_or(|place| place.is_before(row));
             rows.iter().filter(is_asked).take(*limit as usize).map(shown).collect()
         }
-        HistoryRows::Begun { from, limit } => {
-            let mut steps: BTreeMap<&str, Vec<&StepAttempt>> = BTreeMap::new();
-            for row in tables.attempts(scan.run).filter(|row| !is_note(row.kind)) {
-                steps.entry(&row.step_key).or_default().push(row);
+        HistoryRows::Steps { after, limit, attempts } => {
+            let outcomes: BTreeMap<i64, &str> =
+                tables.attempts(scan.run).filter_map(|row| Some((row.position?, row.step_key.as_str()))).collect();
+            let last = outcomes.keys().next_back().copied().unwrap_or_default();
+            let limit = *limit as usize;
+            let mut steps: Vec<&str> =
+                outcomes.range(after.saturating_add(1)..).map(|(_, key)| *key).take(limit).collect();
+            let looks_for_more = steps.len() < limit;
+            if looks_for_more {
+                let begun = usize::try_from(after.saturating_sub(last)).unwrap_or_default();
+                let keys: BTreeSet<&str> = undecided(tables, scan.run).map(|row| row.step_key.as_str()).collect();
+                steps.extend(keys.into_iter().skip(begun).take(limit - steps.len()));
             }
-            let began = |rows: &[&StepAttempt]| rows.iter().map(|row| row.started_at).min();
-            let mut steps: Vec<_> = steps.into_values().collect();
-            // Stable: steps that began at one time stay in the order of their keys.
-            steps.sort_by_key(|rows| began(rows));
-            let page = steps.into_iter().skip(*from as usize).take(*limit as usize);
-            page.flatten().map(shown).collect()
+            let is_cut = looks_for_more && has_more_undecided(tables, scan.run);
+            let rows_of = |key: &str| {
+                let rows: Vec<&StepAttempt> = tables.attempts(scan.run).filter(|row| row.step_key == key).collect();
+                let skipped = rows.len().saturating_sub(*attempts as usize);
+                rows.into_iter().skip(skipped).map(|row| HistoryRow { is_cut, ..shown(row) }).collect::<Vec<_>>()
+            };
+            steps.into_iter().flat_map(rows_of).collect()
         }
         HistoryRows::Open { limit } => {
-            let decided: BTreeSet<&str> = tables
-                .attempts(scan.run)
-                .filter(|row| row.position.is_some())
-                .map(|row| row.step_key.as_str())
-                .collect();
-            let last = tables.attempts(scan.run).filter_map(|row| row.position).max();
-            let is_asked = |row: &&StepAttempt| match row.position {
-                Some(_) => row.position == last,
-                None => !is_note(row.kind) && !decided.contains(row.step_key.as_str()),
-            };
-            tables.attempts(scan.run).filter(is_asked).take(*limit as usize).map(shown).collect()
+            let last = tables.attempts(scan.run).filter(|row| row.position.is_some()).max_by_key(|row| row.position);
+            let mut rows: Vec<&StepAttempt> = undecided(tables, scan.run).chain(last).collect();
+            rows.sort_by(|one, other| (&one.step_key, one.attempt).cmp(&(&other.step_key, other.attempt)));
+            let is_cut = has_more_undecided(tables, scan.run);
+            let cut = |row: &StepAttempt| HistoryRow { is_cut, ..shown(row) };
+            rows.into_iter().take(*limit as usize).map(cut).collect()
         }
         HistoryRows::Attempt { step_key, attempt } => {
             tables.attempt(scan.run, step_key, *attempt).map(shown).into_iter().collect()
@@ -147,32 +169,37 @@ pub(super) fn inbox(tables: &Tables, id: RunId, names: &[String]) -> Option<Inbo
 }
 
 /// See [`Store::approvals`](workflow_engine::store::Store::approvals).
-pub(super) fn approvals(tables: &Tables, list: &ApprovalList) -> Vec<WaitingApproval> {
-    let asked: Vec<RunId> = match list.run {
+pub(super) fn approvals(tables: &Tables, list: &ApprovalList) -> ListedApprovals {
+    let runs: Vec<RunId> = match list.run {
         Some(run) => vec![run],
         None => tables.runs_with_attempts().collect(),
     };
+    let is_asked = |row: &&StepAttempt| match row.kind {
+        StepKind::Approval => row.status == AttemptStatus::Running,
+        StepKind::Signal => row.status == AttemptStatus::Running && decision_of(&row.step_key).is_some(),
+        _ => false,
+    };
     let mut waiting = Vec::new();
-    for run in asked.into_iter().filter_map(|id| tables.run(id)).filter(|run| !run.status.is_terminal()) {
-        let is_asked = |row: &StepAttempt| match row.kind {
-            StepKind::Approval => true,
-            StepKind::Signal => list.decisions && decision_of(&row.step_key).is_some(),
-            _ => false,
-        };
-        let waits = |row: &&StepAttempt| row.status == AttemptStatus::Running && is_asked(row);
-        waiting.extend(tables.attempts(run.id).filter(waits).map(|row| WaitingApproval {
+    for run in runs.into_iter().filter_map(|id| tables.run(id)) {
+        let asked = tables.attempts(run.id).filter(is_asked).map(|row| WaitingApproval {
             run_id: run.id,
             lane: run.lane.clone(),
+            tags: run.tags.clone(),
             step_key: row.step_key.clone(),
             kind: row.kind,
             output: row.output.clone(),
             started_at: row.started_at,
-        }));
+        });
+        waiting.extend(asked.map(|asked| (run.status.is_terminal(), asked)));
     }
-    waiting.retain(|waiting| waiting.cursor() > list.after);
-    waiting.sort_by_key(WaitingApproval::cursor);
+    waiting.retain(|(_, waiting)| waiting.cursor() > list.after);
+    waiting.sort_by_key(|(_, waiting)| waiting.cursor());
+    let budget = if list.run.is_some() { usize::MAX } else { APPROVAL_BUDGET as usize };
+    waiting.truncate(budget);
+    let end = waiting.last().filter(|_| waiting.len() == budget).map(|(_, last)| last.cursor());
+    waiting.retain(|(has_ended, asked)| !has_ended && (list.decisions || asked.kind == StepKind::Approval));
     waiting.truncate(usize::try_from(list.limit).unwrap_or(usize::MAX));
-    waiting
+    ListedApprovals { waiting: waiting.into_iter().map(|(_, asked)| asked).collect(), end }
 }
 
 /// See [`Store::due_lanes`](workflow_engine::store::Store::due_lanes).

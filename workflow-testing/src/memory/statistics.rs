@@ -1,4 +1,4 @@
-//! Counts of runs, and groups of failures.
+//! Counts of runs, groups of failures, and source lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,10 +7,12 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use workflow_engine::model::{
-    FailureGroup, FailureRow, Lane, RunId, RunStatistics, RunStatus, StatisticsRow, StatisticsSpan, Timestamp,
+    FailureGroup, FailureRow, Lane, Run, RunId, RunStatistics, RunStatus, SourceLine, StatisticsRow, StatisticsSpan,
+    Timestamp,
 };
 use workflow_engine::store::{
-    DatabaseError, EndedInLane, MOST_FAILURE_GROUPS, StatisticsScan, StatisticsStore, StatisticsTarget,
+    DatabaseError, EndedInLane, MOST_FAILURE_GROUPS, MOST_SOURCE_LINES, RunTags, StatisticsScan, StatisticsStore,
+    StatisticsTarget,
 };
 
 use super::MemoryStore;
@@ -19,11 +21,13 @@ use super::commit::Batch;
 /// The key of a row.
 type Key = (StatisticsSpan, Timestamp, Lane, Uuid);
 
-/// The tables of counts.
+/// The tables of counts and of source lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StatisticsTables {
     rows: BTreeMap<Key, RunStatistics>,
     failures: BTreeMap<FailureGroup, FailureRow>,
+    /// The lines of the steps of each version of a workflow.
+    source_lines: BTreeMap<(String, String), BTreeMap<String, String>>,
 }
 
 impl StatisticsTables {
@@ -37,6 +41,19 @@ impl StatisticsTables {
         let mut rows: Vec<FailureRow> = self.failures.values().cloned().collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.last_at));
         rows
+    }
+
+    fn source_lines_of(&self, workflow: &str, version: &str, steps: &BTreeSet<&str>) -> Vec<SourceLine> {
+        let Some(of_version) = self.source_lines.get(&(workflow.to_owned(), version.to_owned())) else {
+            return Vec::new();
+        };
+        let line = |(step, lines): (&String, &String)| SourceLine {
+            workflow: workflow.to_owned(),
+            version: version.to_owned(),
+            step: step.clone(),
+            lines: lines.clone(),
+        };
+        of_version.iter().filter(|(step, _)| steps.contains(step.as_str())).map(line).collect()
     }
 
     fn trim_failures(&mut self) {
@@ -58,6 +75,22 @@ impl StatisticsStore for MemoryStore {
         let mut rows = database.look(|tables, _| tables.statistics.newest_failures());
         rows.truncate(MOST_FAILURE_GROUPS as usize);
         Ok(rows)
+    }
+
+    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
+        let database = self.handle.open("read the tags of runs")?;
+        let tags = |run: &Run| (run.id, run.tags.clone());
+        Ok(database.look(|tables, _| runs.iter().filter_map(|run| tables.run(*run)).map(tags).collect()))
+    }
+
+    async fn source_lines(
+        &self,
+        workflow: &str,
+        version: &str,
+        steps: &BTreeSet<&str>,
+    ) -> Result<Vec<SourceLine>, DatabaseError> {
+        let database = self.handle.open("read source lines")?;
+        Ok(database.look(|tables, _| tables.statistics.source_lines_of(workflow, version, steps)))
     }
 }
 
@@ -105,6 +138,17 @@ impl StatisticsTarget for Batch<'_> {
             }
         }
         tables.trim_failures();
+        Ok(())
+    }
+
+    async fn put_source_lines(&mut self, lines: &[SourceLine]) -> Result<(), DatabaseError> {
+        for SourceLine { workflow, version, step, lines } in lines {
+            let of_version =
+                self.tables.statistics.source_lines.entry((workflow.clone(), version.clone())).or_default();
+            if of_version.contains_key(step) || of_version.len() < MOST_SOURCE_LINES as usize {
+                of_version.insert(step.clone(), lines.clone());
+            }
+        }
         Ok(())
     }
 

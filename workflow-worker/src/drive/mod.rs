@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use workflow_engine::replay::{ChildEnd, Divergence, Interrupted, Interruption, Next};
 use workflow_engine::runtime::RunCell;
-use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox, Write};
+use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox};
 use workflow_sdk::{DatabaseError, Timestamp};
 
 use self::alone::drive_alone;

@@ -1,5 +1,6 @@
 //! The port of one run: what its workflow and bodies reach of the worker.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -16,6 +17,7 @@ use crate::circuits::Circuits;
 use crate::claim_state::{ClaimState, Directive};
 use crate::clock::DatabaseClock;
 use crate::shared::{Shared, Warned};
+use crate::source_lines::SourceLines;
 
 /// The port of one run.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ pub(super) struct DrivePort {
     circuits: Arc<Circuits>,
     body_hooks: Option<Arc<dyn BodyHooks>>,
     warned: Warned,
+    source_lines: Option<Arc<SourceLines>>,
 }
 
 impl DrivePort {
@@ -42,6 +45,7 @@ impl DrivePort {
             circuits: Arc::clone(&shared.circuits),
             body_hooks: shared.body_hooks.clone(),
             warned: shared.warned.clone(),
+            source_lines: shared.registry.source_lines(&run.lane).cloned(),
         })
     }
 
@@ -101,6 +105,12 @@ impl Port for DrivePort {
 
     fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
         self.circuits.report(breaker, admission, report, self.clock.now());
+    }
+
+    fn note_call(&self, key: &str, location: &'static Location<'static>) {
+        if let Some(line) = self.source_lines.as_ref().and_then(|lines| lines.note(key, location)) {
+            self.client.executor().statistics().source_line(line);
+        }
     }
 
     fn body_hooks(&self) -> Option<&dyn BodyHooks> {

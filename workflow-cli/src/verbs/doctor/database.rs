@@ -6,6 +6,7 @@ use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{DatabaseView, PostgresView, SleepingGate, SqliteView, SystemView, TableView};
 
 use crate::clock::span;
+use crate::standby::sentence;
 
 use super::{Finding, Level};
 
@@ -17,6 +18,9 @@ const LARGE_WAL: u64 = 1 << 30;
 
 /// The room on a file system below which a database may soon find none.
 const LITTLE_ROOM: u64 = 256 << 20;
+
+/// How far a standby may be behind its primary before that is a fault, in milliseconds.
+const LARGE_LAG: u64 = 60_000;
 
 /// For how long a transaction may be open before that is a fault, in milliseconds.
 const LONG_TRANSACTION: i64 = 600_000;
@@ -108,6 +112,15 @@ fn sqlite(view: &SqliteView, findings: &mut Vec<Finding>) {
 
 fn postgres(view: &PostgresView, findings: &mut Vec<Finding>) {
     let PostgresView { role, fsync, full_page_writes, oldest_transaction, hidden_sessions, tables, .. } = view;
+    if let Some(standby) = &view.standby {
+        let sentence = sentence(standby);
+        findings.push(match standby.lag_millis {
+            Some(lag) if lag < LARGE_LAG => Finding::ok(sentence),
+            _ => {
+                Finding::warn(sentence, "see pg_stat_replication on the primary, unless that has changed nothing since")
+            }
+        });
+    }
     let off: Vec<&str> = [(*fsync, "fsync"), (*full_page_writes, "full_page_writes")]
         .iter()
         .filter(|(on, _)| !on)

@@ -32,12 +32,15 @@ impl<T: BatchTarget> OpenBatch<'_, T> {
         }
         for (index, write) in self.writes.statistics.iter() {
             let outcome = match write {
-                StatisticsWrite::Count { rows, failures } => {
+                StatisticsWrite::Count { rows, failures, source_lines } => {
                     if !rows.is_empty() {
                         self.target.put_statistics(rows).await?;
                     }
                     if !failures.is_empty() {
                         self.target.add_failures(failures).await?;
+                    }
+                    if !source_lines.is_empty() {
+                        self.target.put_source_lines(source_lines).await?;
                     }
                     Outcome::Applied
                 }

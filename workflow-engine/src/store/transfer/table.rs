@@ -232,6 +232,7 @@ pub const TRANSFER_TABLES: &[TransferTable] = &[
             id("last_run_id"),
         ],
     ),
+    table("workflow_source_lines", 3, &[text("workflow_name"), text("version"), text("step"), text("lines")]),
     table(
         "workflow_bulk",
         1,

@@ -38,6 +38,7 @@ pub(super) fn row(run: &Run, attempts: &[StepAttempt], claims: &[ClaimSpan]) -> 
         event: wait.event,
         asks: wait.to,
         error: error.map(|error| error.message.chars().take(ErrorSummary::MAX_CHARS).collect()),
+        source_line: None,
     })
 }
 

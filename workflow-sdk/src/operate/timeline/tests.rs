@@ -205,3 +205,24 @@ fn a_timeline_is_read_back_from_its_json() {
     let json = serde_json::to_string(&timeline).unwrap();
     assert_eq!(serde_json::from_str::<Timeline>(&json).unwrap(), timeline);
 }
+
+#[test]
+fn a_window_has_the_steps_with_its_numbers() {
+    let read = |rows: &[StepAttempt], is_cut: bool| -> Vec<HistoryRow> {
+        let row = |row: &StepAttempt| HistoryRow { is_cut, ..HistoryRow::of(row, NOTE_BYTES) };
+        rows.iter().map(row).collect()
+    };
+    let keys = |steps: &Steps| steps.attempts.iter().map(|row| row.step_key.clone()).collect::<Vec<_>>();
+    // The position of an outcome is the time of its end. The third has a hole before it.
+    let rows = [step("x", 1, 4, Some(1)), step("y", 1, 2, Some(2)), step("w", 1, 1, Some(4)), step("z", 1, 3, None)];
+    let first = Steps::of_window(read(&rows, false), (0, 3));
+    assert_eq!((keys(&first), first.complete, first.cut), (vec!["y".into(), "x".into()], false, false));
+    let all = Steps::of_window(read(&rows, true), (0, 5));
+    assert_eq!((keys(&all).join(" "), all.complete, all.cut), ("w y z x".to_owned(), true, true));
+    let open = Steps::of_window(read(&rows[3..], false), (4, 5));
+    assert_eq!((keys(&open).join(" "), open.complete, open.cut), ("z".to_owned(), true, false));
+    let again =
+        [StepAttempt { attempt: 2, position: None, ..rows[0].clone() }, StepAttempt { attempt: 3, ..rows[0].clone() }];
+    let again = Steps::of_window(read(&again, false), (0, 5));
+    assert!(again.cut && again.attempts.len() == 2, "the first attempt was not read");
+}
