@@ -9,6 +9,7 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::{PauseCause, Timestamp};
 
+use crate::arguments::{Author, Examine};
 use crate::clock::span;
 use crate::output::{Output, Rows};
 use crate::{Exit, Failure};
@@ -16,6 +17,9 @@ use crate::{Exit, Failure};
 use super::counts::shown;
 
 mod database;
+mod hold;
+mod record;
+mod restore;
 
 /// How long a run may be due before that is a fault, although a worker serves its queue.
 const LATE: Duration = Duration::from_secs(300);
@@ -71,7 +75,22 @@ struct Facts {
     schedules: SchedulePage,
 }
 
-pub(super) async fn examine(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(operate: &dyn Operate, output: &Output, arguments: Examine) -> Result<Exit, Failure> {
+    let Examine { after_restore, hold: is_held, release, actor } = arguments;
+    let author = Author { reason: Some(hold::REASON.to_owned()), actor };
+    if release {
+        return hold::release(operate, output, &author).await;
+    }
+    let Some(source) = after_restore else { return examine(operate, output).await };
+    // A file that is refused changes nothing, so it is read first.
+    let known = source.as_deref().map(record::read).transpose()?.unwrap_or_default();
+    if is_held {
+        hold::hold(operate, output, &author).await?;
+    }
+    restore::examine(operate, output, known).await
+}
+
+async fn examine(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
     let facts = Facts {
         system: operate.system().await?,
         counts: operate.counts().await?,
@@ -87,7 +106,7 @@ pub(super) async fn examine(operate: &dyn Operate, output: &Output) -> Result<Ex
     Ok(if is_bad { Exit::Error } else { Exit::Ok })
 }
 
-fn table(findings: &[Finding]) -> Rows {
+fn table<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> Rows {
     let mut rows = Rows::new(&["", "FOUND", "WHAT TO DO"]);
     for finding in findings {
         let level = match finding.level {

@@ -1,0 +1,76 @@
+//! Keeps the runs of a database from going on until an operator has looked at it.
+
+use workflow_sdk::operate::{Action, ListSchedules, Operate, SchedulePage, ScheduleView};
+
+use crate::arguments::Author;
+use crate::output::Output;
+use crate::verbs::order::order;
+use crate::{Exit, Failure};
+
+/// The reason of the pauses. It tells a hold from the pauses that operators have ordered before.
+pub(super) const REASON: &str = "held after a restore; workflow doctor --release ends it";
+
+/// Pauses every schedule and every queue that is not paused. May be repeated.
+pub(super) async fn hold(operate: &dyn Operate, output: &Output, author: &Author) -> Result<(), Failure> {
+    let mut schedules = 0;
+    for schedule in all_schedules(operate, output).await? {
+        if schedule.state.paused.is_none() {
+            operate.perform(order(Action::PauseSchedule { schedule: schedule.name }, author)).await?;
+            schedules += 1;
+        }
+    }
+    let mut queues = 0;
+    for queue in operate.queues().await? {
+        if queue.pause.is_none() {
+            operate.perform(order(Action::PauseQueue { queue: queue.name }, author)).await?;
+            queues += 1;
+        }
+    }
+    output.note(format!("{} and {} are held", counted(queues, "queue"), counted(schedules, "schedule")));
+    Ok(())
+}
+
+/// Resumes the queues and the schedules that a hold has paused, and no other ones.
+pub(super) async fn release(operate: &dyn Operate, output: &Output, author: &Author) -> Result<Exit, Failure> {
+    let mut schedules = 0;
+    for schedule in all_schedules(operate, output).await? {
+        if is_held(&schedule) {
+            operate.perform(order(Action::ResumeSchedule { schedule: schedule.name }, author)).await?;
+            schedules += 1;
+        }
+    }
+    let mut queues = 0;
+    for queue in operate.queues().await? {
+        if queue.pause.is_some_and(|pause| pause.reason == REASON) {
+            operate.perform(order(Action::ResumeQueue { queue: queue.name }, author)).await?;
+            queues += 1;
+        }
+    }
+    output.note(format!("{} and {} go on", counted(queues, "queue"), counted(schedules, "schedule")));
+    Ok(Exit::Ok)
+}
+
+/// Returns whether a hold has paused the schedule.
+pub(super) fn is_held(schedule: &ScheduleView) -> bool {
+    schedule.state.paused.as_ref().is_some_and(|pause| pause.reason == REASON)
+}
+
+/// Reads all schedules, and names those that this program does not understand: no worker of this
+/// release fires them.
+pub(super) async fn all_schedules(operate: &dyn Operate, output: &Output) -> Result<Vec<ScheduleView>, Failure> {
+    let mut all = Vec::new();
+    let mut list = ListSchedules::new().limit(ListSchedules::MAX_LIMIT);
+    loop {
+        let SchedulePage { items, unreadable, next, .. } = operate.schedules(list.clone()).await?;
+        all.extend(items);
+        for schedule in unreadable {
+            output.note(format!("schedule {} is not understood: {}", schedule.name, schedule.reason));
+        }
+        let Some(next) = next else { return Ok(all) };
+        list = list.cursor(next);
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

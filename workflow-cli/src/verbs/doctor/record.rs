@@ -1,0 +1,159 @@
+//! The runs that are known outside of the database, from the records of an application or the logs
+//! of its workers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+use serde_json::Value;
+use workflow_sdk::{RunId, RunStatus};
+
+use crate::Failure;
+
+/// The name under which a run is known outside.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reference {
+    Run(RunId),
+    Key { key: String, workflow: Option<String> },
+}
+
+/// The facts that are known outside about a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// How the run has ended.
+    pub(super) ended: Option<RunStatus>,
+    /// The keys of steps that have ended, or that have begun at least.
+    pub(super) steps: BTreeSet<String>,
+}
+
+impl Facts {
+    pub(super) fn add(&mut self, other: Self) {
+        self.ended = other.ended.or(self.ended);
+        self.steps.extend(other.steps);
+    }
+}
+
+/// Each run that is known outside, once.
+pub(super) type Known = BTreeMap<Reference, Facts>;
+
+/// Reads a file, or the standard input for `-`: one run a line.
+///
+/// # Errors
+/// A file that cannot be read, or a line that is not understood, with its number.
+pub(super) fn read(source: &str) -> Result<Known, Failure> {
+    let failed = |error: io::Error| {
+        Failure::usage(format!("cannot read {source:?}: {error}"), "name a file of run ids or keys, or - for the input")
+    };
+    let lines: Box<dyn BufRead> = match source {
+        "-" => Box::new(io::stdin().lock()),
+        path => Box::new(BufReader::new(File::open(path).map_err(failed)?)),
+    };
+    let mut known = Known::new();
+    for (line, number) in lines.lines().zip(1_u64..) {
+        let read = parse(line.map_err(failed)?.trim());
+        let refused = |reason: String| {
+            let message = format!("line {number} of {source:?} is not understood: {reason}");
+            Failure::usage(message, "write a run id, a key, or a line of JSON as the log of a worker has it")
+        };
+        if let Some((reference, facts)) = read.map_err(refused)? {
+            known.entry(reference).or_default().add(facts);
+        }
+    }
+    Ok(known)
+}
+
+/// Reads a line. `None`: it is about no run.
+fn parse(line: &str) -> Result<Option<(Reference, Facts)>, String> {
+    if line.starts_with('{') {
+        let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        return parse_json(&value);
+    }
+    let (name, fact) = line.split_once('\t').map_or((line, ""), |(name, fact)| (name.trim(), fact.trim()));
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let reference = match name.parse() {
+        Ok(id) => Reference::Run(id),
+        Err(_) => Reference::Key { key: name.to_owned(), workflow: None },
+    };
+    let mut facts = Facts::default();
+    match RunStatus::parse(fact) {
+        Some(status) => facts.ended = Some(status).filter(|status| status.is_terminal()),
+        None if fact.is_empty() => {}
+        None => facts.steps.extend([fact.to_owned()]),
+    }
+    Ok(Some((reference, facts)))
+}
+
+/// Reads a line of a worker's log, a run as `workflow runs list -o jsonl` prints it, or an object
+/// with some of the same fields.
+fn parse_json(value: &Value) -> Result<Option<(Reference, Facts)>, String> {
+    let fields = value.get("fields").unwrap_or(value);
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    // A line that a step of the application has logged is in the span of its run.
+    let of_span = || value.get("span").and_then(|span| span.get("run_id")).and_then(Value::as_str);
+    let id = text("run_id").or(text("run")).or(text("id")).or_else(of_span);
+    let reference = match (id, text("key")) {
+        (Some(id), _) => Reference::Run(id.parse().map_err(|_| format!("{id:?} is not a run id"))?),
+        (None, Some(key)) => Reference::Key { key: key.to_owned(), workflow: text("workflow").map(str::to_owned) },
+        (None, None) => return Ok(None),
+    };
+    let ended = text("status").and_then(RunStatus::parse).filter(|status| status.is_terminal());
+    // The step of another event, such as the end of a run, may be one of an attempt before.
+    let is_of_step = matches!(text("event"), None | Some("step_begun" | "step_ended"));
+    let steps = text("step").filter(|_| is_of_step).map(str::to_owned).into_iter().collect();
+    Ok(Some((reference, Facts { ended, steps })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01900000-0000-7000-8000-000000000001";
+
+    fn facts(ended: Option<RunStatus>, steps: &[&str]) -> Facts {
+        Facts { ended, steps: steps.iter().map(|step| (*step).to_owned()).collect() }
+    }
+
+    fn key(key: &str, workflow: Option<&str>) -> Reference {
+        Reference::Key { key: key.into(), workflow: workflow.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_line_names_a_run_by_its_id_or_key_and_a_fact() {
+        let run = Reference::Run(ID.parse().unwrap());
+        for (line, expected) in [
+            (ID.to_owned(), (run.clone(), facts(None, &[]))),
+            (format!("{ID}\tcanceled"), (run.clone(), facts(Some(RunStatus::Canceled), &[]))),
+            (format!("{ID}\tcharge"), (run, facts(None, &["charge"]))),
+            ("order 42".to_owned(), (key("order 42", None), facts(None, &[]))),
+            ("order-42\trunning".to_owned(), (key("order-42", None), facts(None, &[]))),
+        ] {
+            assert_eq!(parse(&line), Ok(Some(expected)), "{line}");
+        }
+        assert_eq!(parse(""), Ok(None));
+    }
+
+    #[test]
+    fn a_line_of_a_log_names_the_run_and_the_step_of_its_event() {
+        let run = Reference::Run(ID.parse().unwrap());
+        let line = |fields: &str| format!(r#"{{"level":"DEBUG","fields":{{{fields}}},"target":"workflow"}}"#);
+        for (line, expected) in [
+            (line(&format!(r#""event":"step_ended","run_id":"{ID}","step":"charge""#)), facts(None, &["charge"])),
+            (line(&format!(r#""event":"step_begun","run_id":"{ID}","step":"mail""#)), facts(None, &["mail"])),
+            (
+                line(&format!(r#""event":"run_ended","run_id":"{ID}","status":"failed","step":"mail""#)),
+                facts(Some(RunStatus::Failed), &[]),
+            ),
+            (format!(r#"{{"fields":{{"message":"hi"}},"span":{{"run_id":"{ID}"}}}}"#), facts(None, &[])),
+            (format!(r#"{{"id":"{ID}","status":"parked","key":"order-1"}}"#), facts(None, &[])),
+        ] {
+            assert_eq!(parse(&line), Ok(Some((run.clone(), expected))), "{line}");
+        }
+        let by_key = r#"{"key":"order-1","workflow":"checkout","status":"succeeded"}"#;
+        let expected = (key("order-1", Some("checkout")), facts(Some(RunStatus::Succeeded), &[]));
+        assert_eq!(parse(by_key), Ok(Some(expected)));
+        assert_eq!(parse(r#"{"fields":{"event":"worker_started"}}"#), Ok(None));
+        assert!(parse("{not JSON").is_err() && parse(r#"{"run_id":"7"}"#).is_err());
+    }
+}
