@@ -26,6 +26,7 @@ mod model;
 mod policy;
 mod record_key;
 mod runtime;
+mod secret_store;
 mod secrets;
 pub mod signature;
 mod store;
@@ -39,7 +40,8 @@ pub use failure::{FlowCode, FlowError};
 pub use flow_name::{FlowName, is_flow};
 pub use flows::{
     Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, OpenDecision,
-    Report, ReportedError, Triggered, answer_step, check_event, flow_key, read_decision, refusal_for, report_step,
+    Report, ReportedError, StepVisit, Triggered, answer_step, check_event, flow_key, read_decision, read_visits,
+    refusal_for, report_step,
 };
 pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};
 pub use interpreter::{FlowStart, FlowWorkflow, flow};
@@ -49,6 +51,7 @@ pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};
 pub use record_key::{RecordPart, RecordedSteps};
 pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
+pub use secret_store::{SecretEntry, SecretStore, SecretStoreError};
 pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};
 pub use tool::{ErrorClass, Tool, ToolCall, ToolError, ToolServer};

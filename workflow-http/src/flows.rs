@@ -126,11 +126,8 @@ async fn deploy(
     require(&actor, Role::Admin, "flow.deploy")?;
     let mut document = FlowDocument::new(new.document).name(&name);
     document.dialect = new.dialect;
-    let flow = valid(connect.check(&shared.flows, &actor, document).await?)?;
-    if flow.name != name {
-        let detail = format!("the document has the flow {:?}, and the path {name:?}", flow.name);
-        return Err(Problem::bad_input(detail, "use one name in both"));
-    }
+    let flow = valid(connect.check(&shared.flows, &actor, document.clone()).await?)?;
+    document.check_name(&flow)?;
     let deployed = shared.flows.deploy(&flow, &actor.name, new.version.as_deref()).await?;
     let status = if deployed.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(deployed)).into_response())
@@ -193,6 +190,7 @@ struct NewFlowRun {
     version: Option<String>,
     document: Option<String>,
     dialect: Option<Dialect>,
+    name: Option<String>,
     #[serde(default)]
     input: Value,
     key: Option<String>,
@@ -228,16 +226,19 @@ async fn run(
 
 async fn start_of(flows: &Flows, new: &mut NewFlowRun) -> Result<FlowStart, Problem> {
     match (new.flow.take(), new.document.take()) {
-        (Some(name), None) if new.dialect.is_none() => {
+        (Some(name), None) if new.dialect.is_none() && new.name.is_none() => {
             Ok(flows.find(&name, new.version.as_deref()).await?.into_start())
         }
         (None, Some(document)) if new.version.is_none() => {
             let mut document = FlowDocument::new(document);
-            document.dialect = new.dialect;
-            Ok(FlowStart::new(valid(checked(document).await?)?))
+            (document.dialect, document.name) = (new.dialect, new.name.take());
+            let flow = valid(checked(document.clone()).await?)?;
+            document.check_name(&flow)?;
+            Ok(FlowStart::new(flow))
         }
         _ => {
-            let detail = "a run has one of flow, with or without version, and document, with or without dialect";
+            let detail =
+                "a run has one of flow, with or without version, and document, with or without dialect and name";
             Err(Problem::bad_input(detail, "leave the others out"))
         }
     }

@@ -185,8 +185,13 @@ fn check_starts(admin: &Server, viewer: &Server) {
     admin.post(run, &json!({ "flow": "order", "version": "9", "input": input })).refuses(404, "not_found");
     let problem = admin.post(run, &json!({ "flow": "order", "input": {} })).refuses(400, "bad_input");
     assert!(problem["detail"].as_str().unwrap().contains("F060"), "{problem}");
-    for both in [json!({ "flow": "order", "document": ORDER }), json!({}), json!({ "document": ORDER, "version": "1" })]
-    {
+    for both in [
+        json!({ "flow": "order", "document": ORDER }),
+        json!({}),
+        json!({ "document": ORDER, "version": "1" }),
+        json!({ "flow": "order", "name": "order", "input": input }),
+        json!({ "document": ORDER, "name": "other", "input": input }),
+    ] {
         admin.post(run, &both).refuses(400, "bad_input");
     }
     admin.post(run, &json!({ "document": "flow: 1" })).refuses(422, "invalid_flow");
@@ -211,6 +216,8 @@ fn check_starts(admin: &Server, viewer: &Server) {
     let inline = json!({ "document": ORDER.replace("name: order", "name: other"), "input": { "id": 1 }, "key": "o-7" });
     let inline = start(admin, &inline);
     assert_ne!(inline, first, "a key belongs to its flow");
+    let named = start(admin, &json!({ "document": MAPS[1].1, "name": "gate-of-map", "input": {} }));
+    assert_eq!(admin.get(&format!("/api/v1/runs/{named}")).json()["tags"]["flow"], "gate-of-map");
     let waited = admin.post("/api/v1/flows:run?wait=60s", &json!({ "flow": "order", "input": { "id": 3 } }));
     assert_eq!((waited.status, &waited.json()["output"]["json"]), (200, &json!({ "id": 3 })));
 }

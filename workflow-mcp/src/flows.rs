@@ -45,6 +45,8 @@ pub(crate) struct CheckFlow {
     document: String,
     /// The format. Default: found out from the document.
     dialect: Option<DialectName>,
+    /// The name of a flow whose document has no place for one. Default: `flow`.
+    name: Option<String>,
     /// An input that is checked against the schema of the flow.
     input: Option<Value>,
     /// Also return the levels of the steps and a Mermaid diagram.
@@ -81,8 +83,8 @@ pub(crate) struct CheckedFlow {
 }
 
 pub(crate) async fn check_flow(caller: Caller, input: CheckFlow) -> Result<CheckedFlow, Failure> {
-    let CheckFlow { document, dialect, input, plan, connect } = input;
-    let mut document = document_of(document, dialect);
+    let CheckFlow { document, dialect, name, input, plan, connect } = input;
+    let mut document = document_of(document, dialect, name);
     document.input = input;
     let Checked { dialect, findings, untold, digest, flow } = check_document(&caller, document, connect).await?;
     let plan = flow.as_ref().filter(|_| plan);
@@ -98,9 +100,10 @@ pub(crate) async fn check_flow(caller: Caller, input: CheckFlow) -> Result<Check
     })
 }
 
-fn document_of(text: String, dialect: Option<DialectName>) -> FlowDocument {
+/// Returns what the tools and the other interfaces check.
+pub(crate) fn document_of(text: String, dialect: Option<DialectName>, name: Option<String>) -> FlowDocument {
     let mut document = FlowDocument::new(text);
-    document.dialect = dialect.map(Dialect::from);
+    (document.dialect, document.name) = (dialect.map(Dialect::from), name);
     document
 }
 
@@ -123,18 +126,16 @@ async fn check_document(caller: &Caller, document: FlowDocument, connect: bool) 
     checked.await.map_err(|_| Failure::new("unavailable", "the check was broken off", "try again"))
 }
 
-/// Returns the flow of a document that is valid.
+/// Returns the flow of a document that is valid and has the name of the request.
 pub(crate) async fn valid_flow(
     caller: &Caller,
-    document: String,
-    dialect: Option<DialectName>,
+    document: &FlowDocument,
     connect: bool,
 ) -> Result<(Flow, Vec<Found>), Failure> {
-    let checked = check_document(caller, document_of(document, dialect), connect).await?;
-    match checked.flow {
-        Some(flow) => Ok((flow, checked.findings.into_iter().map(Found::from).collect())),
-        None => Err(Failure::invalid_flow(checked.findings)),
-    }
+    let checked = check_document(caller, document.clone(), connect).await?;
+    let Some(flow) = checked.flow else { return Err(Failure::invalid_flow(checked.findings)) };
+    document.check_name(&flow)?;
+    Ok((flow, checked.findings.into_iter().map(Found::from).collect()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -144,6 +145,8 @@ pub(crate) struct DeployFlow {
     document: String,
     /// The format. Default: found out from the document.
     dialect: Option<DialectName>,
+    /// The name of a flow whose document has no place for one. Default: `flow`.
+    name: Option<String>,
     /// The name of the version. Default: the next number.
     version: Option<String>,
     /// Also check as flow_check does with `connect`.
@@ -173,7 +176,8 @@ pub(crate) struct Deployed {
 pub(crate) async fn deploy_flow(caller: Caller, input: DeployFlow) -> Result<Deployed, Failure> {
     caller.needs(Role::Admin, "flow_deploy")?;
     let flows = caller.flows()?;
-    let (flow, findings) = valid_flow(&caller, input.document, input.dialect, input.connect).await?;
+    let document = document_of(input.document, input.dialect, input.name);
+    let (flow, findings) = valid_flow(&caller, &document, input.connect).await?;
     let deployed = flows.deploy(&flow, &caller.actor.name, input.version.as_deref()).await;
     let deployed = deployed.map_err(Failure::of_flows)?;
     let FlowSummary { name, version, digest, created_at, created_by, .. } = deployed.flow;

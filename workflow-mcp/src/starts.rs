@@ -12,7 +12,7 @@ use workflow_sdk::operate::{Action, Payload, Role, StartRun};
 use crate::answers::Outcome;
 use crate::caller::Caller;
 use crate::failure::Failure;
-use crate::flows::{DialectName, valid_flow};
+use crate::flows::{DialectName, document_of, valid_flow};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +26,8 @@ pub(crate) struct Start {
     document: Option<String>,
     /// The format of `document`. Default: found out from it.
     dialect: Option<DialectName>,
+    /// The name of a flow whose `document` has no place for one. Default: `flow`.
+    name: Option<String>,
     /// The name of a workflow in Rust.
     workflow: Option<String>,
     /// The input.
@@ -48,18 +50,20 @@ pub(crate) struct Start {
 
 pub(crate) async fn start_run(caller: Caller, mut start: Start) -> Result<Outcome, Failure> {
     caller.needs(Role::Operator, "run_start")?;
+    let of_document = start.dialect.is_some() || start.name.is_some();
     let mut run = match (start.flow.take(), start.document.take(), start.workflow.take()) {
-        (Some(name), None, None) if start.dialect.is_none() => {
+        (Some(name), None, None) if !of_document => {
             flow_run(deployed(&caller, &name, start.version.as_deref()).await?, &caller, &start)?
         }
         (None, Some(document), None) if start.version.is_none() => {
-            let (flow, _) = valid_flow(&caller, document, start.dialect, false).await?;
+            let document = document_of(document, start.dialect, start.name.take());
+            let (flow, _) = valid_flow(&caller, &document, false).await?;
             flow_run(FlowStart::new(flow), &caller, &start)?
         }
-        (None, None, Some(workflow)) if start.dialect.is_none() => workflow_run(workflow, &start)?,
+        (None, None, Some(workflow)) if !of_document => workflow_run(workflow, &start)?,
         _ => {
-            let help = "give one of flow, document and workflow; version belongs to a flow or a workflow, dialect to \
-                        a document";
+            let help = "give one of flow, document and workflow; version belongs to a flow or a workflow, dialect \
+                        and name to a document";
             return Err(Failure::bad_input("it is not clear what to start", help));
         }
     };

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use workflow_flows::{Answer, Report, answer_step, refusal_for, report_step};
+use workflow_flows::{Answer, Report, StepVisit, answer_step, read_visits, refusal_for, report_step};
 use workflow_sdk::operate::{Action, ListApprovals, OperateErrorCode, Payload, PayloadOf, Role, RunDetail, RunId};
 use workflow_sdk::{ApprovalKind, Awaited, Explanation, StepKind};
 
@@ -20,7 +20,8 @@ const REPORT: &str = "done:";
 /// Something that a run waits for from outside.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Awaiting {
-    /// The step, as the tools step_ready and step_done take it.
+    /// The step, as the tools step_ready and step_done take it. A decision or a report has the
+    /// number of the visit behind it, so that a late answer never reaches the next visit.
     step: String,
     /// `approval`, `decision`, `report`, `signal` or `event`.
     kind: &'static str,
@@ -47,11 +48,39 @@ pub(crate) struct Awaiting {
 pub(crate) async fn waits(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>, Failure> {
     let mut waits = approvals(caller, detail).await?;
     if let Explanation::Waiting { on, .. } = &detail.explanation {
-        for awaited in on {
-            waits.extend(value_awaited(caller, detail.summary.id, awaited).await?);
+        waits.extend(on.iter().filter_map(value_awaited));
+    }
+    add_visits(caller, detail.summary.id, &mut waits).await?;
+    Ok(waits)
+}
+
+/// Returns whether a flow renders values before it waits for this.
+fn is_prepared(wait: &Awaiting) -> bool {
+    matches!(wait.kind, "approval" | "decision" | "report")
+}
+
+/// Adds the visits of steps, and the values that their flow has rendered for these visits. A
+/// workflow in Rust has none.
+async fn add_visits(caller: &Caller, run: RunId, waits: &mut [Awaiting]) -> Result<(), Failure> {
+    let steps: Vec<&str> = waits.iter().filter(|wait| is_prepared(wait)).map(|wait| wait.step.as_str()).collect();
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let visits = read_visits(&*caller.operate, run, &steps).await?;
+    for (wait, visit) in waits.iter_mut().filter(|wait| is_prepared(wait)).zip(visits) {
+        let Some(StepVisit { step, prepared, .. }) = visit else { continue };
+        if wait.kind != "report" {
+            wait.asks = asked(caller, run, prepared).await?;
+        }
+        // An approval is decided by the key of its wait.
+        if wait.kind != "approval" {
+            wait.step = step;
+        }
+        if wait.kind == "decision" {
+            wait.to = wait.asks.as_ref().and_then(|asks| asks["to"].as_str()).map(str::to_owned);
         }
     }
-    Ok(waits)
+    Ok(())
 }
 
 /// Returns the approvals that a run waits for. It may do other work at the same time.
@@ -68,7 +97,7 @@ async fn approvals(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>,
             kind: "approval",
             tool: "step_ready",
             to: approval.to,
-            asks: asked(caller, run, &approval.key).await?,
+            asks: None,
             event: None,
             since: time(approval.since),
             until: approval.until.map(time),
@@ -78,7 +107,7 @@ async fn approvals(caller: &Caller, detail: &RunDetail) -> Result<Vec<Awaiting>,
     Ok(waits)
 }
 
-async fn value_awaited(caller: &Caller, run: RunId, awaited: &Awaited) -> Result<Option<Awaiting>, Failure> {
+fn value_awaited(awaited: &Awaited) -> Option<Awaiting> {
     let (step, kind, tool) = match awaited.kind {
         StepKind::Event => (awaited.key.as_str(), "event", "event_emit"),
         StepKind::Signal => match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
@@ -86,13 +115,11 @@ async fn value_awaited(caller: &Caller, run: RunId, awaited: &Awaited) -> Result
             (None, Some(step)) => (step, "report", "step_done"),
             (None, None) => (awaited.key.as_str(), "signal", "step_done"),
         },
-        _ => return Ok(None),
+        _ => return None,
     };
-    let asks = if kind == "decision" { asked(caller, run, step).await? } else { None };
-    let to = asks.as_ref().and_then(|asks| asks["to"].as_str()).map(str::to_owned);
     let event = awaited.event.as_ref().map(|event| json!({ "name": event.name, "key": event.key }));
     let (since, until) = (time(awaited.since), awaited.until.map(time));
-    Ok(Some(Awaiting { step: step.to_owned(), kind, tool, to, asks, event, since, until }))
+    Some(Awaiting { step: step.to_owned(), kind, tool, to: None, asks: None, event, since, until })
 }
 
 /// Returns the step of a wait for a signal whose name begins so. Its scope may stand before it.
@@ -101,15 +128,12 @@ fn step_of<'a>(awaited: &'a Awaited, beginning: &str) -> Option<&'a str> {
     (scope.is_empty() || scope.ends_with('/')).then_some(step)
 }
 
-/// Returns the values that a flow has rendered for a step that waits for an answer. A workflow in
-/// Rust has none.
-async fn asked(caller: &Caller, run: RunId, step: &str) -> Result<Option<Value>, Failure> {
+/// Returns the values that a flow has rendered for a visit, if the caller may see them.
+async fn asked(caller: &Caller, run: RunId, prepared: PayloadOf) -> Result<Option<Value>, Failure> {
     if !caller.actor.payloads {
         return Ok(None);
     }
-    let (id, repeat) = repeated(step);
-    let of = PayloadOf::Step { step: format!("{id}!{repeat}"), attempt: 1 };
-    match caller.operate.payload(run, of).await {
+    match caller.operate.payload(run, prepared).await {
         Ok(payload) => Ok(LeftOut::default().show("asks", Some(payload), LARGEST_VALUE)),
         Err(error) if error.code == OperateErrorCode::NotFound => Ok(None),
         Err(error) => Err(error.into()),
@@ -211,9 +235,10 @@ fn signal(run: RunId, step: &str, awaited: Option<&Awaited>, value: Value) -> Ac
 /// Returns the wait for a signal of this step.
 fn signal_awaited<'d>(detail: &'d RunDetail, step: &str) -> Option<&'d Awaited> {
     let Explanation::Waiting { on, .. } = &detail.explanation else { return None };
-    let is_named = |awaited: &&Awaited| {
-        let named = step_of(awaited, DECISION).or_else(|| step_of(awaited, REPORT));
-        named.unwrap_or(&awaited.key) == step
+    let is_named = |awaited: &&Awaited| match step_of(awaited, DECISION).or_else(|| step_of(awaited, REPORT)) {
+        // The number behind the step is that of its visit, that of the wait may be another.
+        Some(named) => repeated(named).0 == repeated(step).0,
+        None => awaited.key == step,
     };
     on.iter().filter(|awaited| awaited.kind == StepKind::Signal).find(is_named)
 }

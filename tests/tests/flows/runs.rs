@@ -77,6 +77,9 @@ pub async fn the_two_table_flows_run(db: Live) {
     db.client.approve(run.id(), "start", "james").await.unwrap();
     assert_eq!(run.result().await.unwrap(), json!({ "title": "T" }));
     worker.stop().await;
+    // The calls stand in the interpreter, so their lines would tell nothing about the flow.
+    let rows = db.client.operate().timeline(run.id()).await.unwrap().rows;
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.source_line.is_none()), "{rows:?}");
 }
 
 pub async fn a_gate_is_decided_once_under_double_clicks(db: Live) {

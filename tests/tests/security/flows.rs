@@ -14,11 +14,11 @@ use workflow_flows::check::{Options, check};
 use workflow_flows::graph::Flow;
 use workflow_flows::token::Tokens;
 use workflow_flows::{
-    ErrorClass, FixedSecrets, FlowClient, FlowRuntime, FlowStart, FlowStore, Flows, KbStore, Model, ModelAnswer,
-    ModelCall, Policy, Tool, ToolCall, ToolError, flow,
+    ErrorClass, FlowClient, FlowRuntime, FlowStart, FlowStore, Flows, KbStore, Model, ModelAnswer, ModelCall, Policy,
+    SecretStore, Tool, ToolCall, ToolError, flow,
 };
 use workflow_http::{Access, Actor, Redact, router_with_flows};
-use workflow_sdk::{Run, RunHandle, RunStatus, Timestamp};
+use workflow_sdk::{Encryption, EncryptionKey, Run, RunHandle, RunStatus, Timestamp};
 use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, RawConnection, until};
 
@@ -279,7 +279,11 @@ pub async fn no_secret_of_a_flow_is_kept_or_told(db: Live) {
     let store = FlowStore::connect(&db.url_of_tables()).await.unwrap();
     store.deploy(&child(), "ann", None).await.unwrap();
     let kb = KbStore::connect(&db.url_of_tables()).await.unwrap();
-    let secrets = FixedSecrets::default().with("bank", BANK).with("hook", HOOK);
+    let key = EncryptionKey::new("k1", [7; 32]).unwrap();
+    let secrets = SecretStore::connect(&db.url_of_tables(), Encryption::new(key)).await.unwrap();
+    for (actor, name, value) in [("ann", "bank", BANK), ("", "hook", HOOK)] {
+        secrets.set(actor, name, value).await.unwrap();
+    }
     let tokens = Tokens::new(KEY).unwrap();
     let seen = Seen::default();
     let (of_guide, mut names) = flows_of_the_guide();
@@ -353,6 +357,7 @@ pub async fn no_secret_of_a_flow_is_kept_or_told(db: Live) {
     let without: Vec<&str> = of_tools.into_iter().filter(|tool| seen.calls.of(tool) == 0).collect();
     assert!(without.is_empty(), "tools of the guide that got no secret: {without:?}");
     assert!(told.contains("[secret bank]") && streamed.contains("event: end"), "{streamed}");
+    assert!(columns_with(&db, "bank").await.contains(&"workflow_flow_secrets.name".to_owned()));
     assert!(told.contains(SHOWN) && columns_with(&db, SHOWN).await.contains(&"workflow_runs.input".to_owned()));
 
     let tokens = seen.tokens.lock().unwrap().clone();

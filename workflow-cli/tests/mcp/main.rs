@@ -21,6 +21,19 @@ const TOKEN: &str = "a-token-of-the-tests";
 /// A flow that waits for an approval.
 const GATE: &str = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
 
+/// A flow whose approval and decision each fail at their first visit, before they wait.
+const FAILS_FIRST: &str = "flow: 1\nname: again\ngraph:\n  \
+     start: { set: { n: 0 }, next: sign }\n  \
+     sign: { approval: { to: ops, title: \"Sign {{10 / vars.n}}?\" }, \
+     max_visits: 5, on_error: { goto: one }, next: zero }\n  \
+     one: { set: { n: 1 }, max_visits: 5, next: sign }\n  \
+     zero: { set: { n: 0 }, next: ask }\n  \
+     ask: { decision: { prompt: \"Now {{10 / vars.n}}?\", options: { again: once more, stop: enough } }, \
+     max_visits: 5, on_error: { goto: mend }, \
+     branch: [ { if: result.choice == \"again\", then: ask } ], else: end }\n  \
+     mend: { set: { n: 1 }, max_visits: 5, next: ask }\n  \
+     end: { set: { fine: true }, done: true }\n";
+
 /// A worker with the tool that the documents of these tests call.
 pub(crate) fn worker(live: &Live) -> Worker<FlowRuntime> {
     let charge = |args: Value, _call: ToolCall| async move {
@@ -186,6 +199,57 @@ async fn a_rejection_outlives_a_retry_and_a_fork_asks_again() {
     agent.leave().await;
     worker.stop().await;
     live.sweep().await;
+}
+
+/// Waits until a run waits for an answer to this step alone, and returns the entry of `waits`.
+async fn waits_for(agent: &Agent, run: &str, step: &str) -> Value {
+    loop {
+        let state = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
+        assert_eq!(state["ended"], json!(false), "{state}");
+        match state["waits"].as_array().unwrap().as_slice() {
+            [wait] if wait["step"] == json!(step) => return wait.clone(),
+            _ => {}
+        }
+    }
+}
+
+async fn an_answer_reaches_its_visit_alone(database: Database) {
+    let live = Live::new(database).await;
+    let worker = LocalWorker::start(worker(&live));
+    let agent = Agent::over_stdio(&live, &[]).await;
+    let started = agent.call("run_start", json!({ "document": FAILS_FIRST })).await.unwrap();
+    let run = started["run"].as_str().unwrap();
+    // The visit that failed has no wait, so the wait of the second visit is the first one.
+    let sign = waits_for(&agent, run, "sign").await;
+    assert_eq!(sign["asks"]["title"], "Sign 10?", "{sign}");
+    // A token of the approval names its visit.
+    agent.call("step_ready", json!({ "run": run, "step": "sign:1" })).await.unwrap();
+
+    let ask = waits_for(&agent, run, "ask:1").await;
+    assert_eq!((&ask["kind"], &ask["asks"]["prompt"]), (&json!("decision"), &json!("Now 10?")), "{ask}");
+    let again = json!({ "run": run, "step": "ask:1", "result": "again" });
+    agent.call("step_done", again.clone()).await.unwrap();
+    let ask = waits_for(&agent, run, "ask:2").await;
+    assert_eq!(ask["asks"]["prompt"], "Now 10?", "{ask}");
+    let late = agent.call("step_done", again).await.unwrap_err();
+    assert_eq!(late["code"], "conflict", "{late}");
+    assert!(late["help"].as_str().unwrap().contains("ask:2 (decision, by step_done)"), "{late}");
+    assert_eq!(waits_for(&agent, run, "ask:2").await, ask, "a late answer changes nothing");
+    agent.call("step_ready", json!({ "run": run, "step": "ask:2", "choice": "stop" })).await.unwrap();
+    assert_eq!(ended(&agent, run).await["status"], "succeeded");
+    agent.leave().await;
+    worker.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test]
+async fn an_answer_reaches_its_visit_alone_on_sqlite() {
+    an_answer_reaches_its_visit_alone(Database::Sqlite).await;
+}
+
+#[tokio::test]
+async fn an_answer_reaches_its_visit_alone_on_postgres() {
+    an_answer_reaches_its_visit_alone(Database::Postgres).await;
 }
 
 /// Waits until a run has ended, and returns its status. A call that waits answers at once as long

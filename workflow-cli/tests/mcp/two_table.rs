@@ -30,14 +30,16 @@ fn tools(is_admin: &Arc<AtomicBool>) -> FlowRuntime {
     builder.tool("is_admin", asked).build()
 }
 
-/// Deploys a document, and starts the version that this has made. A map has no name, so over MCP
-/// all maps are versions of the flow `flow`, and a version has a name of its own here.
-async fn deploy_and_start(agent: &Agent, document: &str, version: &str, input: Value) -> String {
-    let version = unique(version);
-    let deployed = agent.call("flow_deploy", json!({ "document": document, "version": version })).await.unwrap();
-    assert_eq!((&deployed["version"], &deployed["is_new"]), (&json!(version), &json!(true)), "{deployed}");
-    assert_eq!(deployed["findings"], json!([]), "{deployed}");
-    let start = json!({ "flow": deployed["name"], "version": version, "input": input });
+/// Deploys a document under a name that no other test has, and starts it.
+async fn deploy_and_start(agent: &Agent, document: &str, name: &str, input: Value) -> String {
+    let name = unique(name);
+    let document = document.replace("NAME", &name);
+    let checked = agent.call("flow_check", json!({ "document": document, "name": name })).await.unwrap();
+    assert_eq!((&checked["name"], &checked["valid"]), (&json!(name), &json!(true)), "{checked}");
+    let deployed = agent.call("flow_deploy", json!({ "document": document, "name": name })).await.unwrap();
+    assert_eq!((&deployed["name"], &deployed["version"]), (&json!(name), &json!("1")), "{deployed}");
+    assert_eq!((&deployed["findings"], &deployed["is_new"]), (&json!([]), &json!(true)), "{deployed}");
+    let start = json!({ "flow": name, "input": input });
     agent.call("run_start", start).await.unwrap()["run"].as_str().unwrap().to_owned()
 }
 
@@ -106,10 +108,9 @@ async fn step_done_ends_a_step_that_is_done_elsewhere(database: Database) {
     let worker = LocalWorker::start(live.worker(tools(&Arc::default())).register(flow));
     let agent = Agent::over_stdio(&live, &[]).await;
     let document = "flow: 1\nname: NAME\ndo:\n  - { id: print, tool: hand_over, external: true, args: { page: 1 } }\n";
-    let document = document.replace("NAME", &unique("print"));
-    let run = deploy_and_start(&agent, &document, "first", json!({})).await;
+    let run = deploy_and_start(&agent, document, "print", json!({})).await;
     let wait = awaited(&agent, &run).await;
-    assert_eq!((&wait["step"], &wait["kind"]), (&json!("print"), &json!("report")), "{wait}");
+    assert_eq!((&wait["step"], &wait["kind"]), (&json!("print:0"), &json!("report")), "{wait}");
     assert_eq!(wait["tool"], "step_done", "{wait}");
     agent.call("step_done", json!({ "run": run, "step": wait["step"], "result": { "pages": 1 } })).await.unwrap();
     assert_eq!(output(&agent, &run).await, json!({ "pages": 1 }));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Operate, OperateError};
+use workflow_sdk::operate::{Operate, OperateError, PayloadOf};
 
 use super::gate::{StepKey, read_history, read_output};
 
@@ -43,6 +43,45 @@ pub async fn read_decision(operate: &dyn Operate, run: RunId, key: &str) -> Resu
     let Some((visit, row)) = step.prepared(&history) else { return Ok(None) };
     let shown = read_output(operate, run, row).await?;
     Ok(shown.is_object().then(|| decision(format!("{}:{visit}", step.name), &shown)))
+}
+
+/// The visit of a step that waits for an answer or a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepVisit {
+    /// The key of the step with the number of the visit, from 0. It is taken by
+    /// [`answer_step`](crate::answer_step) for a decision, and by
+    /// [`report_step`](crate::report_step) for a step that is done outside.
+    pub step: String,
+    /// The place of the values that the flow has rendered for the visit.
+    pub prepared: PayloadOf,
+}
+
+/// Reads the present visits of steps that wait, one for each key, in the order of the keys. A key
+/// is that of a wait: of a [`PendingApproval`](workflow_sdk::PendingApproval), or of a wait for a
+/// signal without the beginning of its name. The item is `None` if the run has rendered no values
+/// for such a step, as one of a workflow in Rust. See [`read_decision`] about the numbers. The call
+/// reads the whole history once.
+///
+/// # Errors
+/// [`NotFound`](workflow_sdk::operate::OperateErrorCode::NotFound) if there is no such run, or a
+/// failure of the database.
+///
+/// # Cancel safety
+/// The call only reads: a dropped future leaves nothing behind.
+pub async fn read_visits(
+    operate: &dyn Operate,
+    run: RunId,
+    keys: &[&str],
+) -> Result<Vec<Option<StepVisit>>, OperateError> {
+    let history = read_history(operate, run).await?;
+    let visit = |key: &&str| {
+        let step = StepKey::parse(key);
+        let (visit, row) = step.prepared(&history)?;
+        let prepared = PayloadOf::Step { step: row.step.clone(), attempt: row.attempt };
+        Some(StepVisit { step: format!("{}:{visit}", step.name), prepared })
+    };
+    Ok(keys.iter().map(visit).collect())
 }
 
 fn decision(step: String, shown: &Value) -> OpenDecision {

@@ -1,10 +1,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use workflow_sdk::operate::OperateError;
+use workflow_sdk::operate::{OperateError, OperateErrorCode};
 
 use crate::FlowRuntime;
 use crate::catalog::check_connected;
 use crate::check::{Checked, Dialect, Finding, Options, Severity, ToolCatalog, check, check_input};
+use crate::graph::Flow;
 
 /// A document that is handed in to be checked, deployed or started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +81,26 @@ impl FlowDocument {
             checked.digest = None;
         }
         checked
+    }
+
+    /// Refuses the flow of this document if it has another name than [`name`](Self::name). This
+    /// happens where the document names its flow itself.
+    ///
+    /// ```
+    /// use workflow_flows::FlowDocument;
+    ///
+    /// let source = "flow: 1\nname: a\ndo: [ { id: a, set: { x: 1 } } ]\n";
+    /// let flow = FlowDocument::new(source).check().flow.expect("the document is valid");
+    /// assert!(FlowDocument::new(source).name("a").check_name(&flow).is_ok());
+    /// assert!(FlowDocument::new(source).name("b").check_name(&flow).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`BadInput`](OperateErrorCode::BadInput) if the names differ.
+    pub fn check_name(&self, flow: &Flow) -> Result<(), OperateError> {
+        let Some(name) = self.name.as_ref().filter(|name| **name != flow.name) else { return Ok(()) };
+        let message = format!("the document has the flow {:?}, and the request the name {name:?}", flow.name);
+        Err(OperateError::new(OperateErrorCode::BadInput, message, "use one name in both"))
     }
 
     /// Checks the document and its input, and what a worker with this runtime has for it: tools,

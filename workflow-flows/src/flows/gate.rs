@@ -132,7 +132,8 @@ pub async fn answer_step(
         None if answer.choice.is_some() => Err(waits_for_no_choice(key)),
         None => {
             let Answer { approved: approve, note, .. } = answer;
-            Ok(Action::DecideApproval { run, step: step.of_approval(), approve, note })
+            let step = step.open_approval(&history).unwrap_or_else(|| step.of_approval());
+            Ok(Action::DecideApproval { run, step, approve, note })
         }
     }
 }
@@ -206,6 +207,16 @@ impl<'k> StepKey<'k> {
             None | Some(0) => self.name.to_owned(),
             Some(visit) => format!("{}:{visit}", self.name),
         }
+    }
+
+    /// Returns the key of the open approval of the present visit, if this key has its number, as
+    /// that of a token has. If a visit failed before it waited, the next approval has a smaller
+    /// one.
+    fn open_approval(&self, history: &[HistoryItem]) -> Option<String> {
+        let (present, _) = self.prepared(history)?;
+        let is_open = |row: &&HistoryItem| row.kind == StepKind::Approval && row.position.is_none();
+        let mut open = history.iter().filter(is_open).filter(|row| visit_of(&row.step, self.name).is_some());
+        if self.visit == Some(present) { open.next().map(|row| row.step.clone()) } else { None }
     }
 
     /// Returns the name of the signal of this kind that the step waits for.

@@ -25,7 +25,7 @@ use crate::{Evaluate, FlowRuntime, FlowStore, FlowVersion, Secrets};
 use failure::{no_runtime, unknown_flow, unknown_version};
 use newest::Newest;
 
-pub use decision::{OpenDecision, read_decision};
+pub use decision::{OpenDecision, StepVisit, read_decision, read_visits};
 pub use document::{CheckedFlow, FlowDocument};
 pub use gate::{Answer, Report, ReportedError, answer_step, refusal_for, report_step};
 pub(crate) use gate::{DECISION, REPORT};

@@ -96,6 +96,7 @@ impl Workflow for FlowWorkflow {
     type Output = Value;
     const NAME: &'static str = "flow";
     const VERSION: &'static str = "1";
+    const IN_CODE: bool = false;
 
     fn run<'a>(ctx: &'a Ctx<FlowRuntime>, input: FlowStart) -> impl Future<Output = Result<Value>> + Send + 'a {
         run::run(ctx, input)

@@ -60,8 +60,8 @@ pub(super) fn bodies() -> Map<String, Value> {
     let document = json!({ "document": text(), "dialect": dialect, "name": text(), "input": {} });
     let new_version = json!({ "document": text(), "dialect": dialect, "version": version });
     let new_run = json!({
-        "flow": text(), "version": text(), "document": text(), "dialect": dialect, "input": {}, "key": text(),
-        "queue": text(), "priority": reference("Priority"), "at": time, "delay_ms": millis, "tags": tags,
+        "flow": text(), "version": text(), "document": text(), "dialect": dialect, "name": text(), "input": {},
+        "key": text(), "queue": text(), "priority": reference("Priority"), "at": time, "delay_ms": millis, "tags": tags,
     });
     let step_answer = json!({ "approved": { "type": "boolean" }, "choice": {}, "note": text() });
     let token_answer = json!({ "approved": { "type": "boolean" }, "choice": {}, "note": text(), "by": text(), "report": reference("StepReport") });

@@ -36,7 +36,12 @@ fn servers() -> PathBuf {
 
 /// The program Node, which runs them.
 fn node() -> PathBuf {
+    program("node")
+}
+
+/// A program that scripts/mcp installs.
+fn program(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("node")).find(|node| node.is_file());
-    found.unwrap_or_else(|| panic!("node is not installed: run scripts/mcp"))
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
+    found.unwrap_or_else(|| panic!("{name} is not installed: run scripts/mcp"))
 }

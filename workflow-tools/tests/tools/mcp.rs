@@ -126,6 +126,58 @@ async fn a_knowledge_graph_and_a_folder_are_served() {
     assert!(outside.is_err(), "{outside:?}");
 }
 
+/// The server of Playwright, with the Chromium of this machine.
+#[cfg(feature = "http")]
+#[tokio::test]
+async fn a_page_is_read_and_clicked_in_a_browser() {
+    const PAGE: &str = "<!doctype html><html lang=en><title>Orders</title><link rel=icon href='data:,'>\
+                        <p id=state>o-1 waits for its carrier</p>\
+                        <button onclick=\"document.getElementById('state').textContent = 'o-1 was shipped'\">Ship</button>";
+    let page = crate::stub::Stub::start(|_| {
+        crate::stub::Reply::new("200 OK", "content-type: text/html; charset=utf-8\r\n", PAGE)
+    });
+    let page = page.await;
+    let folder = TempDir::new().unwrap();
+    let (home, chromium) = (folder.path().to_str().unwrap(), crate::program("chromium"));
+    let script = servers().join("@playwright/mcp/cli.js");
+    let arguments = [
+        script.to_str().unwrap(),
+        "--headless",
+        "--isolated",
+        "--no-sandbox",
+        "--executable-path",
+        chromium.to_str().unwrap(),
+        "--output-dir",
+        home,
+    ];
+    let browser = Server::program("browser", node(), arguments)
+        .value("PATH", "/usr/bin:/bin")
+        .value("HOME", home)
+        .value("TMPDIR", home)
+        .connect_timeout(Duration::from_secs(120))
+        .call_timeout(Duration::from_secs(120));
+    let mcp = Mcp::builder().server(browser).build();
+    let ask = async |tool: &str, args: Value| {
+        let answer = tool_call(&mcp, "ann", ("browser", tool), args).await.unwrap();
+        answer["text"].as_str().unwrap().to_owned()
+    };
+    ask("browser_navigate", json!({ "url": page.url("/orders") })).await;
+    let before = ask("browser_snapshot", json!({})).await;
+    assert!(before.contains("o-1 waits for its carrier") && !before.contains("o-1 was shipped"), "{before}");
+    let button = before.lines().find(|line| line.contains("button \"Ship\"")).unwrap();
+    let target = button.split("[ref=").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    ask("browser_click", json!({ "element": "the button Ship", "target": target })).await;
+    let after = ask("browser_snapshot", json!({})).await;
+    assert!(after.contains("o-1 was shipped") && !after.contains("waits for its carrier"), "{after}");
+    assert!(page.requests()[0].starts_with("GET /orders "), "{:?}", page.requests());
+    let elsewhere = json!({ "element": "no button", "target": "e9999" });
+    let refused = tool_call(&mcp, "ann", ("browser", "browser_click"), elsewhere).await.unwrap_err();
+    assert_eq!(refused.class, ErrorClass::Failed, "{refused}");
+    ask("browser_close", json!({})).await;
+    drop(mcp);
+    until("the server and its browser have ended", async || (running(home) == 0).then_some(())).await;
+}
+
 #[tokio::test]
 async fn a_server_is_reached_by_streamable_http() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
