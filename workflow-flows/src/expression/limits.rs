@@ -84,8 +84,8 @@ impl ExpressionLimits {
         self
     }
 
-    /// Sets the bytes that a helper process of jq may allocate, its own state included. Default:
-    /// 64 MiB. Range: 16 MiB to 1 GiB.
+    /// Sets the bytes that a helper process of jq may take, its own state included: an eighth of
+    /// them for its stack, the others for its data. Default: 64 MiB. Range: 16 MiB to 1 GiB.
     #[must_use]
     pub const fn jq_memory(mut self, bytes: usize) -> Self {
         self.jq_memory = bytes;

@@ -2,7 +2,7 @@
 //!
 //! `CEL_SPEC` may name the conformance suite of CEL, which is not part of this repository: a JSON
 //! list of `{file, name, expr, expected}`, made from the tests that need no protocol buffers. Then
-//! `conformance` runs it, too; `--nocapture` shows the tests that fail.
+//! `conformance` runs it, too; `--nocapture` shows the tests that fail. `scripts/suites` does this.
 
 use serde_json::{Value, json};
 
@@ -180,5 +180,6 @@ fn suite(path: &str) {
             failed += 1;
         }
     }
+    println!("{} of {}", tests.len() - failed, tests.len());
     assert!(failed * 50 <= tests.len(), "{failed} of {}", tests.len());
 }

@@ -141,13 +141,16 @@ fn processor_millis() -> u64 {
     statistics.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0) / 1_000_000
 }
 
-/// Programs that would take long, much memory or a deep stack without bounds.
-#[test]
-fn hostile_programs_are_refused_or_end() {
+/// The values that hostile programs read.
+fn hostile_scope() -> Scope {
     let list: Vec<u32> = (0..2000).collect();
-    let scope = Scope::new().with("big", json!(list)).with("text", json!("a".repeat(200_000)));
+    Scope::new().with("big", json!(list)).with("text", json!("a".repeat(200_000)))
+}
+
+/// Programs that would take long, much memory or a deep stack without bounds.
+fn hostile_programs() -> Vec<String> {
     let nest = |open: &str, close: &str, count: usize| format!("{}1{}", open.repeat(count), close.repeat(count));
-    let programs = [
+    vec![
         "big.all(a, big.all(b, big.all(c, big.all(d, true))))".to_owned(),
         "big.exists(a, big.exists(b, big.exists(c, false))) || true".to_owned(),
         "big.exists_one(a, big.exists_one(b, big.exists_one(c, true)))".to_owned(),
@@ -187,7 +190,12 @@ fn hostile_programs_are_refused_or_end() {
         "a.".repeat(2000) + "a",
         "true?".repeat(800) + "1",
         "big".to_owned() + &".map(x, x)".repeat(400),
-    ];
+    ]
+}
+
+#[test]
+fn hostile_programs_are_refused_or_end() {
+    let (scope, programs) = (hostile_scope(), hostile_programs());
     for source in &programs {
         let begun = processor_millis();
         let found = evaluate(source, &scope);
@@ -204,6 +212,40 @@ fn hostile_programs_are_refused_or_end() {
     for source in programs.iter().take(17) {
         let found = evaluate(source, &scope);
         assert!(matches!(found, Err(ExpressionError::Budget(_))), "{source}: {found:?}");
+    }
+}
+
+/// Returns a size of this process in KiB.
+#[cfg(target_os = "linux")]
+fn own_size(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse().unwrap()
+}
+
+/// The other tests of this program take memory at the same time, so the programs are evaluated in
+/// a process of this test alone.
+#[test]
+#[cfg(target_os = "linux")]
+fn hostile_programs_take_little_memory() {
+    const ALONE: &str = "WORKFLOW_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let test = "expression::cel::tests::hostile_programs_take_little_memory";
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = program.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && shown.contains("1 passed"), "{shown}");
+        return;
+    }
+    let scope = hostile_scope();
+    for source in hostile_programs() {
+        // Where this is refused, the peak is that of all programs up to this one.
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        let before = own_size("VmRSS:");
+        let _ = evaluate(&source, &scope);
+        let taken = own_size("VmHWM:").saturating_sub(before);
+        let shown: String = source.chars().take(60).collect();
+        assert!(taken <= 64 << 10, "{shown} took {taken} KiB");
     }
 }
 

@@ -17,6 +17,8 @@ const LAST_DEADLINE: Duration = Duration::from_secs(30);
 const START_DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes of addresses over those at its start and its memory: a second bound, for what is no data.
 const ADDRESS_BYTES: u64 = 192 << 20;
+/// The stack is this part of the memory, because the kernel does not count it as data.
+const STACK_PART: u64 = 8;
 /// Seconds of processor time in the life of a process. It is replaced long before.
 const LIFE_SECONDS: u64 = 10;
 /// Processor time after which a process is replaced. The longest program then fits into its life.
@@ -82,10 +84,12 @@ impl Process {
 
     fn limit(&self) -> io::Result<()> {
         let memory = self.limits.jq_memory as u64;
+        let stack = memory / STACK_PART;
         let addresses = address_bytes(self.child.id())?.saturating_add(memory + ADDRESS_BYTES);
         let pid = Pid::from_child(&self.child);
         let limits = [
-            (Resource::Data, memory),
+            (Resource::Data, memory - stack),
+            (Resource::Stack, stack),
             (Resource::As, addresses),
             (Resource::Cpu, LIFE_SECONDS),
             (Resource::Core, 0),
