@@ -8,7 +8,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 export const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox"],
+  // Letters look alike on every machine.
+  args: ["--no-sandbox", "--font-render-hinting=none"],
 });
 
 /** Opens a page, and fails if it logs an error. */

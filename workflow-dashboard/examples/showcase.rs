@@ -184,7 +184,7 @@ async fn tell_history(client: &Client) -> Result<(), BoxError> {
                 lane: Lane { queue: "default".into(), workflow: workflow.into(), version: version.into() },
                 counts,
             };
-            let write = StatisticsWrite::Count { rows: vec![row], failures: Vec::new() };
+            let write = StatisticsWrite::Count { rows: vec![row], failures: Vec::new(), source_lines: Vec::new() };
             client.store().commit(&[Write::Statistics(Box::new(write))]).await?;
         }
     }
