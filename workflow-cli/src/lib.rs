@@ -5,6 +5,8 @@
 //!
 //! [`kit`] puts the same verbs into a program of the application's own, beside its worker.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod arguments;
 mod clock;
 mod completion;
@@ -30,6 +32,8 @@ mod serving;
 mod standby;
 mod target;
 mod template;
+#[cfg(feature = "otlp")]
+mod traces;
 mod verbs;
 mod versions;
 

@@ -16,6 +16,8 @@
 //! | [`runtime`] | connects the calls of a workflow with its worker; errors and payloads |
 //! | [`executor`] | the single writer of a process |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod executor;
 pub mod faults;
 pub mod model;

@@ -5,6 +5,8 @@
 //! step, so a flow survives the death of its worker as any workflow does. A run carries its whole
 //! graph in its input, so a new version of a flow changes no run that has started.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod catalog;
 pub mod check;
 mod client;

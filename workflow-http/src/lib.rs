@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod access;
 mod body;
 mod bulks;

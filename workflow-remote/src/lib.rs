@@ -16,6 +16,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod answer;
 mod change_interface;
 mod flow_interface;

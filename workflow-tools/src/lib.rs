@@ -8,6 +8,8 @@
 //! step is tried again. An error may name a path, a header, a receiver or a target. It holds no
 //! other value of the arguments.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "actions")]
 pub mod actions;
 mod arguments;

@@ -18,6 +18,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod bulk;
 mod circuits;
 mod claim;

@@ -6,6 +6,7 @@ mod documents;
 mod faults;
 mod language;
 mod order;
+mod packages;
 mod sources;
 mod statements;
 mod writers;
