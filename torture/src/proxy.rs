@@ -81,6 +81,11 @@ impl Proxy {
         self.path.lead_to(target);
     }
 
+    /// Ends every connection. Each side sees that the other one has closed it.
+    pub fn cut(&self) {
+        self.path.cut();
+    }
+
     /// Returns the faults that happened, in order.
     #[must_use]
     pub fn delivered(&self) -> Vec<Delivered> {

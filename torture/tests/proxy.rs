@@ -120,3 +120,15 @@ async fn an_idle_connection_is_not_hit() {
     connect(&proxy).await.ping().await.expect("a healed fault does not happen");
     assert_eq!(rows(&mut direct, &table).await, 0);
 }
+
+#[tokio::test]
+async fn a_cut_ends_every_connection_and_none_that_comes_later() {
+    let (proxy, table, mut direct) = setup().await;
+    let (mut one, mut other) = (connect(&proxy).await, connect(&proxy).await);
+    insert(&mut one, &table).await.expect("an untouched connection");
+    proxy.cut();
+    was_cut(insert(&mut one, &table).await);
+    was_cut(insert(&mut other, &table).await);
+    insert(&mut connect(&proxy).await, &table).await.expect("a new connection");
+    assert_eq!(rows(&mut direct, &table).await, 2);
+}

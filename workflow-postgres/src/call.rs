@@ -79,7 +79,14 @@ impl PostgresStore {
     /// Takes a connection of the pool, for a call with this deadline.
     pub(super) async fn begin_call_within(&self, operation: &'static str, limit: Limit) -> Result<Call, DatabaseError> {
         self.refuse_if_closed(operation)?;
-        let acquire = async { Ok(self.pool.acquire().await?) };
+        let acquire = async {
+            tokio::select! {
+                biased;
+                acquired = self.pool.acquire() => Ok(acquired?),
+                // The pool would try until its own time-out, and not say why.
+                failure = self.sql.timeline.refusal() => Err(failure),
+            }
+        };
         let connection = limit.run(acquire).await.map_err(|failure| failure.during(operation))?;
         Ok(Call { connection, operation, limit, sound: false })
     }

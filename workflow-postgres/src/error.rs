@@ -5,6 +5,8 @@ use sqlx::postgres::PgDatabaseError;
 use workflow_engine::faults::Fault;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, FENCE_SQLSTATE, MissingOutcome};
 
+use super::timeline::OlderTimeline;
+
 /// An error of a call, before the operation is named.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -67,6 +69,16 @@ impl Failure {
     /// Returns the failure for a database that did not answer in time.
     pub(super) fn timed_out(elapsed: tokio::time::error::Elapsed) -> Self {
         Self { kind: DatabaseErrorKind::Unreachable, breaks_connection: true, source: elapsed.into() }
+    }
+
+    /// Returns the failure for a session that was refused.
+    pub(super) fn old_timeline(older: OlderTimeline) -> Self {
+        Self { kind: DatabaseErrorKind::OldTimeline, breaks_connection: true, source: older.into() }
+    }
+
+    /// Returns the cause, without the kind.
+    pub(super) fn into_source(self) -> Box<dyn std::error::Error + Send + Sync> {
+        self.source
     }
 
     /// `true` if the connection was cut, not if the database did not answer in time.

@@ -134,7 +134,12 @@ pub(super) async fn connect_listener(pool: &PgPool, sql: &Sql) -> Result<PgListe
     // options.
     let options = pool.connect_options().as_ref().clone();
     let own = pool_of(1, sql).connect_lazy_with(options);
-    Ok(PgListener::connect_with(&own).await?)
+    tokio::select! {
+        biased;
+        listener = PgListener::connect_with(&own) => Ok(listener?),
+        // The pool would try until its own time-out, and not say why.
+        failure = sql.timeline.refusal() => Err(failure),
+    }
 }
 
 /// Returns `true` if the server answers on the connection of this listener.

@@ -96,6 +96,7 @@ mod sql;
 mod start;
 mod statistics;
 mod system;
+mod timeline;
 mod transaction;
 mod transfer;
 mod transfer_sql;
@@ -139,6 +140,8 @@ mod read_tests;
 mod scan_tests;
 #[cfg(test)]
 mod seat_tests;
+#[cfg(test)]
+mod timeline_tests;
 #[cfg(test)]
 mod turn_tests;
 #[cfg(test)]

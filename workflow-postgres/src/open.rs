@@ -104,7 +104,10 @@ async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) ->
     let checking = async {
         let configured = sql.configure_session.query().execute(&mut connection).await;
         configured.map_err(|error| refused(url, error.into(), "connect"))?;
-        check_server(&mut connection, sql, url, options.allow_standby).await
+        let standby = check_server(&mut connection, sql, url, options.allow_standby).await?;
+        let met = sql.timeline.check(&mut connection, &sql.read_timeline).await;
+        met.map_err(|failure| refused(url, failure, "look at the timeline"))?;
+        Ok(standby)
     };
     let standby = within(left(), url, checking).await?;
     let may_migrate = options.migrate && standby.is_none();
@@ -149,6 +152,7 @@ pub(super) async fn connect(options: &PgConnectOptions, sql: &Sql) -> Result<PgC
     let connect = async {
         let mut connection = PgConnection::connect_with(options).await?;
         sql.configure_session.query().execute(&mut connection).await?;
+        sql.timeline.check(&mut connection, &sql.read_timeline).await?;
         Ok(connection)
     };
     Limit::from_now().run(connect).await
@@ -161,15 +165,18 @@ pub(super) fn pool(options: &StoreOptions, sql: &Sql) -> PgPoolOptions {
 
 /// Returns the options of a pool of this size. See [`pool`].
 pub(super) fn pool_of(size: u32, sql: &Sql) -> PgPoolOptions {
-    let configure = sql.configure_session.clone();
+    let statements = (sql.configure_session.clone(), sql.read_timeline.clone());
+    let timeline = sql.timeline.clone();
     PgPoolOptions::new()
         .max_connections(size)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .after_connect(move |connection, _| {
-            let configure = configure.clone();
+            let ((configure, read_timeline), timeline) = (statements.clone(), timeline.clone());
             Box::pin(async move {
-                configure.query().execute(connection).await?;
-                Ok(())
+                configure.query().execute(&mut *connection).await?;
+                let met = timeline.check(connection, &read_timeline).await;
+                // The pool logs the error and tries again; `begin_call` learns of it beside.
+                met.map_err(|failure| sqlx::Error::Io(std::io::Error::other(failure.into_source())))
             })
         })
         .test_before_acquire(false)

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::Row;
+use sqlx::{Connection, PgConnection, Row};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
@@ -11,6 +11,7 @@ use workflow_engine::store::{ConnectError, DatabaseErrorKind, Store, StoreOption
 use super::PostgresStore;
 use super::call::Limit;
 use super::fixture_tests::{TestResult, fixture, fixture_with_pool, new_schema, url};
+use super::transaction::BEGIN_STEP;
 
 fn options(schema: &str) -> StoreOptions {
     StoreOptions { pool_size: 1, schema: schema.into(), ..StoreOptions::default() }
@@ -153,6 +154,42 @@ async fn sessions_keep_our_promises_whatever_the_server_says() -> TestResult {
         assert_eq!(row.try_get::<&str, _>("value")?, expected, "{setting}");
     }
     Ok(())
+}
+
+/// A server, a database or a role may demand that a commit waits until standbys show it.
+#[tokio::test]
+async fn sessions_demand_no_less_of_a_commit_than_the_server() -> TestResult {
+    let fixture = fixture().await?;
+    fixture
+        .execute(
+            "CREATE ROLE r_{schema} LOGIN PASSWORD 'secret';
+             GRANT USAGE ON SCHEMA {schema} TO r_{schema};
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO r_{schema}",
+        )
+        .await?;
+    let (scheme, rest) = fixture_url()?;
+    let as_role = format!("{scheme}://r_{}:secret@{rest}", fixture.schema);
+    for (demanded, expected) in
+        [("remote_apply", "remote_apply"), ("on", "on"), ("remote_write", "on"), ("local", "on"), ("off", "on")]
+    {
+        fixture.execute(&format!("ALTER ROLE r_{{schema}} SET synchronous_commit = {demanded}")).await?;
+        let store = PostgresStore::open(&as_role, options(&fixture.schema)).await?;
+        let mut ours = store.pool.acquire().await?;
+        assert_eq!(synchronous_commit(&mut ours).await?, expected, "a session that demands {demanded}");
+        // As on a connection of the application's pool.
+        let mut theirs = PgConnection::connect(&as_role).await?;
+        assert_eq!(synchronous_commit(&mut theirs).await?, demanded);
+        sqlx::raw_sql(BEGIN_STEP).execute(&mut theirs).await?;
+        assert_eq!(synchronous_commit(&mut theirs).await?, expected, "a step in a session that demands {demanded}");
+        drop(ours);
+        store.close().await;
+    }
+    Ok(())
+}
+
+async fn synchronous_commit(connection: &mut PgConnection) -> TestResult<String> {
+    let read = "SELECT current_setting('synchronous_commit')";
+    Ok(sqlx::query_scalar(read).fetch_one(connection).await?)
 }
 
 #[tokio::test]

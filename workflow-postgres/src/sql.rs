@@ -24,6 +24,7 @@ use workflow_engine::store::{FENCE_REFUSAL, FENCE_SQLSTATE, SCAN_BUDGET};
 
 use super::parts::{Parts, PartsFence};
 use super::scan::ScanStatements;
+use super::timeline::NewestTimeline;
 
 /// The time is stable within a statement, so an index condition may use it. As a subquery it is
 /// computed once, not once per row.
@@ -126,7 +127,7 @@ fn with_planted_bugs(text: &'static str) -> &'static str {
     let text = altered("gate-asleep", text, ended, dropped);
     let text = altered("unfreed-gate", text, "FROM woken WHERE woken.open_at IS NULL", "FROM woken WHERE false");
     let text = altered("rank-ignored", text, "rank = 0, status = 'running'", "status = 'running'");
-    let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
+    let text = altered("normal-sync", text, "ELSE 'on' END", "ELSE 'off' END");
     altered("fast-path-unfenced-end", text, " AND r.epoch = f.epoch", "")
 }
 
@@ -154,6 +155,9 @@ macro_rules! statements {
             schema: String,
             /// Statements of lists.
             pub(super) scans: ScanStatements,
+            /// The newest timeline that sessions have met. It is here because all that opens a
+            /// session has the statements of its settings.
+            pub(super) timeline: NewestTimeline,
             /// Statements that were composed of parts.
             composed: Mutex<HashMap<Parts, Statement>>,
         }
@@ -167,6 +171,7 @@ macro_rules! statements {
                     ),)*
                     schema: schema.into(),
                     scans: ScanStatements::load(schema),
+                    timeline: NewestTimeline::default(),
                     composed: Mutex::default(),
                 }
             }
@@ -336,7 +341,7 @@ statements! {
     read_schema_version,
     read_seat_waits,
     read_seats, read_server, read_standby,
-    read_statuses, read_steps, read_tables, read_tags, read_transfer,
+    read_statuses, read_steps, read_tables, read_tags, read_timeline, read_transfer,
     read_wakes,
     read_worker_locks,
     read_workers,

@@ -24,9 +24,12 @@ const BEGIN_OPERATION: &str = "begin a transaction";
 const COMMIT_OPERATION: &str = "commit a transaction";
 
 /// Begins the transaction of a step. It states what it needs, because the connection may be one of
-/// the application's pool, which has other settings.
-const BEGIN_STEP: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-     SET LOCAL synchronous_commit = on; SET LOCAL idle_in_transaction_session_timeout = '60s'";
+/// the application's pool, which has other settings. A session that demands more of a commit than
+/// this store gets it.
+pub(super) const BEGIN_STEP: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+     SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
+         WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true); \
+     SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
 /// The driver's manager, which counts transactions, so that an author's transaction inside this one
 /// becomes a savepoint.
@@ -59,6 +62,10 @@ pub(super) async fn begin(
         let transaction = store.pool.acquire().await?;
         let sql = Arc::clone(&store.sql);
         let mut opened = PostgresTransaction { id: store.id, transaction, sound: false, sql, _permit: permit };
+        if store.is_shared {
+            // The application has opened the session. Our own ones are looked at when they open.
+            store.sql.timeline.check(&mut opened.transaction, &store.sql.read_timeline).await?;
+        }
         Manager::begin(&mut opened.transaction, Some(SqlStr::from_static(BEGIN_STEP))).await?;
         let fence = fence::read(&mut opened.transaction, &store.sql, claim).await?;
         if fence.refusal(claim).is_some() {

@@ -21,12 +21,14 @@ pub(super) const SESSIONS_END_WITHIN: Duration = Duration::from_secs(10);
 /// The server. The drop stops and removes it.
 #[derive(Debug)]
 pub struct Cluster {
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// Removes the directory on drop; `None`: another value owns the directory.
-    _made: Option<TempDir>,
-    programs: PathBuf,
-    port: u16,
-    postmaster: Child,
+    pub(super) _made: Option<TempDir>,
+    pub(super) programs: PathBuf,
+    pub(super) port: u16,
+    pub(super) postmaster: Child,
+    /// Further settings of the server, as `name=value`.
+    pub(super) settings: Vec<String>,
 }
 
 impl Cluster {
@@ -35,15 +37,14 @@ impl Cluster {
     /// # Panics
     /// If PostgreSQL is not installed or does not start, with the reason.
     pub async fn start(parent: Option<&Path>) -> Self {
-        let found = Command::new(FIND).arg("--find").output().expect("run scripts/postgres");
-        let programs = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim().to_owned());
-        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
-        let directory = match parent {
-            Some(parent) => tempfile::tempdir_in(parent),
-            None => tempfile::tempdir(),
-        };
-        let directory = directory.expect("a directory for the cluster");
-        own(directory.path());
+        Self::start_with(parent, &[], Vec::new()).await
+    }
+
+    /// Creates a server with further arguments of `initdb` and further settings, and starts it. See
+    /// [`Cluster::start`].
+    pub(super) async fn start_with(parent: Option<&Path>, arguments: &[&str], settings: Vec<String>) -> Self {
+        let programs = find_programs().unwrap_or_else(|why| panic!("{why}"));
+        let directory = make_directory(parent);
         let mut initdb = as_owner(&programs.join("initdb"));
         initdb.arg("--pgdata").arg(directory.path().join("data"));
         initdb.args([
@@ -54,12 +55,13 @@ impl Cluster {
             "--no-instructions",
             "--no-sync",
         ]);
+        initdb.args(arguments);
         let made = initdb.current_dir(directory.path()).output().expect("run initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         let port = free_port();
-        let postmaster = postmaster(&programs, directory.path(), port);
-        let mut cluster =
-            Self { directory: directory.path().to_owned(), _made: Some(directory), programs, port, postmaster };
+        let postmaster = postmaster(&programs, directory.path(), port, &settings);
+        let path = directory.path().to_owned();
+        let mut cluster = Self { directory: path, _made: Some(directory), programs, port, postmaster, settings };
         cluster.ready().await;
         cluster.install_amcheck().await;
         cluster
@@ -78,7 +80,7 @@ impl Cluster {
         }
     }
 
-    async fn connect(&self) -> PgConnection {
+    pub(super) async fn connect(&self) -> PgConnection {
         PgConnection::connect(&self.url()).await.expect("connect to the cluster")
     }
 
@@ -105,8 +107,9 @@ impl Cluster {
         // The file names a process that would not exist after a real power cut.
         let _ = std::fs::remove_file(left.join("data/postmaster.pid"));
         let (programs, port) = (self.programs.clone(), free_port());
-        let postmaster = postmaster(&programs, left, port);
-        let mut cluster = Self { directory: left.to_owned(), _made: None, programs, port, postmaster };
+        let settings = self.settings.clone();
+        let postmaster = postmaster(&programs, left, port, &settings);
+        let mut cluster = Self { directory: left.to_owned(), _made: None, programs, port, postmaster, settings };
         cluster.ready().await;
         cluster
     }
@@ -140,7 +143,7 @@ impl Cluster {
     pub async fn restart(&mut self) {
         let begun = Instant::now();
         loop {
-            self.postmaster = postmaster(&self.programs, &self.directory, self.port);
+            self.postmaster = postmaster(&self.programs, &self.directory, self.port, &self.settings);
             if self.answers().await {
                 return;
             }
@@ -150,7 +153,7 @@ impl Cluster {
         }
     }
 
-    async fn ready(&mut self) {
+    pub(super) async fn ready(&mut self) {
         assert!(self.answers().await, "PostgreSQL does not start: {}", self.log());
     }
 
@@ -186,13 +189,34 @@ impl Drop for Cluster {
     }
 }
 
-fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
+/// Returns the directory of PostgreSQL's programs, or a line that says why there are none.
+pub(super) fn find_programs() -> Result<PathBuf, String> {
+    let found = Command::new(FIND).arg("--find").output().map_err(|error| format!("{FIND}: {error}"))?;
+    let (path, why) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
+    if found.status.success() { Ok(PathBuf::from(path.trim())) } else { Err(why.trim().to_owned()) }
+}
+
+/// Creates the directory of a server, in `parent` or in the directory for temporary files.
+pub(super) fn make_directory(parent: Option<&Path>) -> TempDir {
+    let directory = match parent {
+        Some(parent) => tempfile::tempdir_in(parent),
+        None => tempfile::tempdir(),
+    };
+    let directory = directory.expect("a directory for the cluster");
+    own(directory.path());
+    directory
+}
+
+pub(super) fn postmaster(programs: &Path, directory: &Path, port: u16, settings: &[String]) -> Child {
     let log = File::options().create(true).append(true).open(directory.join("log")).expect("open the server's log");
     let mut command = as_owner(&programs.join("postgres"));
     command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string()]);
     // A worker has up to ten connections, a round has four workers, and there are one or two rounds
     // per core.
     for setting in ["listen_addresses=127.0.0.1", "max_connections=1000", "fsync=on", "synchronous_commit=on"] {
+        command.args(["-c", setting]);
+    }
+    for setting in settings {
         command.args(["-c", setting]);
     }
     command.arg("-c").arg(format!("unix_socket_directories={}", directory.display()));

@@ -12,6 +12,7 @@ mod cuts;
 mod disk;
 mod equal;
 mod events;
+mod failover;
 mod files;
 mod hang;
 mod kill;
@@ -29,6 +30,7 @@ mod round;
 mod schedules;
 mod seats;
 mod skew;
+mod standby;
 mod stops;
 mod wire;
 mod zombie;
@@ -143,6 +145,15 @@ pub const KINDS: &[Kind] = &[
         round: 50,
         has_own_servers: true,
         run: |part| Box::pin(postmaster::round(part)),
+    },
+    Kind {
+        name: "failover",
+        what: "the primary dies with its machine, its synchronous standby is promoted, and the old primary comes back and is refused",
+        delivered: "a worker ran a body, or a session was in a transaction, just before",
+        databases: &[Database::Postgres],
+        round: 10,
+        has_own_servers: true,
+        run: |part| Box::pin(failover::round(part)),
     },
     Kind {
         name: "zombie",
@@ -315,6 +326,7 @@ pub fn refusal(kind: &Kind) -> Option<String> {
         "disk" | "power" => Image::available().err(),
         "skew" => Skew::available().err(),
         "pooler" => PoolerProcess::available().err(),
+        "failover" => Cluster::can_have_a_standby().err(),
         _ => None,
     }
 }

@@ -22,6 +22,7 @@ const COUNTS: &[(&str, usize)] = &[
     ("events", 100),
     ("files", 10),
     ("pooler", 3),
+    ("failover", 2),
     ("limits", 100),
     ("seats", 60),
     ("schedules", 250),

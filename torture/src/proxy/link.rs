@@ -37,6 +37,8 @@ pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
     if path.is_hole() {
         return swallow(client, None).await;
     }
+    // Before the target is read, so that a cut after a change of the target ends this connection.
+    let mut cuts = path.cuts();
     let Ok(server) = TcpStream::connect(path.target()).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
@@ -52,6 +54,7 @@ pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
     let end = tokio::select! {
         end = link.pass_requests(&mut up) => end,
         end = link.pass_answers(&mut down) => end,
+        _ = cuts.changed() => End::Closed,
     };
     // Rejoins the halves of each stream, because a reset needs the whole socket.
     let (Ok(client), Ok(server)) = (up.from.reunite(down.to), down.from.reunite(up.to)) else { return };

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::fault::{Delivered, Fault, Moment};
 
 /// The role of a frame, as far as faults distinguish it.
@@ -18,6 +20,8 @@ pub(super) enum FrameRole {
 #[derive(Debug)]
 pub(super) struct Path {
     commits: AtomicU64,
+    /// The number of cuts.
+    cuts: watch::Sender<u64>,
     /// Never held across an await.
     inner: Mutex<Inner>,
 }
@@ -36,7 +40,7 @@ impl Path {
     pub(super) fn new(target: SocketAddr) -> Self {
         let inner =
             Inner { target, armed: None, delivered: Vec::new(), hole: false, delay: Duration::ZERO, bytewise: false };
-        Self { commits: AtomicU64::new(0), inner: Mutex::new(inner) }
+        Self { commits: AtomicU64::new(0), cuts: watch::Sender::new(0), inner: Mutex::new(inner) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -49,6 +53,15 @@ impl Path {
 
     pub(super) fn lead_to(&self, target: SocketAddr) {
         self.inner().target = target;
+    }
+
+    pub(super) fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Returns a view of the cuts, which changes with the next one.
+    pub(super) fn cuts(&self) -> watch::Receiver<u64> {
+        self.cuts.subscribe()
     }
 
     pub(super) fn arm(&self, fault: Fault, moment: Moment) {

@@ -114,6 +114,7 @@ workflow_tests::cases! {
         bombs_fail_and_no_other_run,
         nothing_is_acknowledged_while_a_file_is_away,
         a_pooler_dies_and_one_that_lends_is_refused,
+        failovers_lose_nothing,
         a_limit_holds_while_workers_die,
         events_are_heard_once_while_workers_die,
         seats_hold_while_workers_die,

@@ -16,6 +16,9 @@ pub enum DatabaseErrorKind {
     Invalid,
     /// The database is read-only.
     ReadOnly,
+    /// The server is a primary from before a failover, so its address leads to the past. Nothing
+    /// was sent to it. An earlier try of the same call may have had its effect on another server.
+    OldTimeline,
     /// The system in this database was moved to another one, or is being moved: every write is
     /// refused.
     Moved,
@@ -33,7 +36,7 @@ impl DatabaseErrorKind {
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
-            Self::Busy | Self::Unreachable | Self::ReadOnly => true,
+            Self::Busy | Self::Unreachable | Self::ReadOnly | Self::OldTimeline => true,
             Self::Invalid | Self::Moved | Self::Corrupt | Self::Codec | Self::Other => false,
         }
     }
@@ -82,6 +85,7 @@ impl fmt::Display for DatabaseErrorKind {
             Self::Unreachable => "the database cannot be reached",
             Self::Invalid => "the database refused the data",
             Self::ReadOnly => "the database is read-only",
+            Self::OldTimeline => "the database is a primary from before a failover",
             Self::Moved => "the system was moved to another database, or is being moved",
             Self::Corrupt => "the stored data cannot be understood",
             Self::Codec => "a payload cannot be encoded or decoded",

@@ -1,10 +1,15 @@
 -- Called by: open.rs, once on every new session, also the lease's and the listener's.
 -- Guarantees: isolation, durability, time-outs and plans do not depend on the configuration of the
--- server. A generic plan would take LIMIT $n for a tenth of the table. At the server's default cost
--- of a random page, a batch of ids would be looked up by reading the whole table. JIT costs more
--- than any of our statements.
+-- server; a server that demands more for a commit than our sessions do gets it. A generic plan
+-- would take LIMIT $n for a tenth of the table. At the server's default cost of a random page, a
+-- batch of ids would be looked up by reading the whole table. JIT costs more than any of our
+-- statements.
 SELECT set_config('default_transaction_isolation', 'read committed', false),
-       set_config('synchronous_commit', 'on', false),
+       set_config(
+           'synchronous_commit',
+           CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END,
+           false
+       ),
        set_config('statement_timeout', '30s', false),
        set_config('lock_timeout', '10s', false),
        set_config('idle_in_transaction_session_timeout', '60s', false),

@@ -106,6 +106,9 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
                 (Code::Unreadable, "look at the row that the error names, with the release that wrote it")
             }
             DatabaseErrorKind::Moved => (Code::Unavailable, "use the database to which the system was moved"),
+            DatabaseErrorKind::OldTimeline => {
+                (Code::Unavailable, "let the address of the database lead to the new primary, then try again")
+            }
             // Of another crate, so it may grow.
             _ => (Code::Unavailable, "check that the database runs and can be reached, then try again"),
         },

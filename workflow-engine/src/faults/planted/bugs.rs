@@ -141,6 +141,13 @@ pub const BUGS: &[PlantedBug] = &[
     )
     .only(&["postgres"]),
     PlantedBug::new(
+        "unchecked-timeline",
+        "a primary from before a failover is not refused: a worker that is led there works on, and loses what it does",
+        Check::Campaign,
+        Some("failover"),
+    )
+    .only(&["postgres"]),
+    PlantedBug::new(
         "normal-sync",
         "commits do not wait for the disk (synchronous NORMAL; synchronous_commit off): a power cut loses acknowledged writes",
         Check::Campaign,
