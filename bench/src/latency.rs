@@ -61,6 +61,8 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     };
     report.judged("another process, p50", other.p50.median(), "ms", Target::AtMost(bound));
     report.figure("another process, p99", other.p99.median(), "ms");
+    let beyond = other.p50.median() - same.p50.median();
+    report.judged("another process, p50 beyond the same process", beyond, "ms", Target::AtMost(1.0));
     report.print(args.common.json);
     Ok(())
 }

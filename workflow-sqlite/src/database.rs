@@ -14,6 +14,7 @@ use workflow_engine::store::{DatabaseError, StoreId};
 
 use super::error::{During, LOCK_TIMEOUT, closed};
 use super::file_identity::FileIdentity;
+use super::hint_socket::HintSockets;
 use super::writer::{Writer, WriterGuard};
 
 /// An open database.
@@ -38,6 +39,8 @@ pub(super) struct DatabaseFile {
     pub(super) readers_are_shared: bool,
     /// The files that are open.
     pub(super) identity: FileIdentity,
+    /// The way to the listeners of other processes.
+    pub(super) hints: HintSockets,
     /// A connection that keeps the files beside the database in place. `None` once it is closed.
     pub(super) anchor: Mutex<Option<SqliteConnection>>,
 }

@@ -1,5 +1,5 @@
-//! Hints from other processes. SQLite sends no messages, but it counts the commits of other
-//! connections.
+//! Hints from other processes. They send one to a socket after a commit. It may be lost, and some
+//! processes send none; but SQLite counts the commits of other connections, so checks find them.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use workflow_engine::store::{DatabaseError, Listener};
 
 use super::database::Database;
 use super::error::{During, within_deadline};
+use super::hint_socket::HintSocket;
 use super::sql;
 use super::wal_file::WalFile;
 use super::writer::Seen;
@@ -22,13 +23,22 @@ const OPERATION: &str = "look for changes of other processes";
 /// do not depend on it.
 const OWN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Checks the WAL and, if that has changed, the data version on a connection of its own. The
-/// version counts the commits of every other connection, including this process's writer. If the
-/// change may be the writer's, the listener asks the writer, whose own commits do not change its
-/// version.
+/// For this time after a hint from a socket, a commit that a check finds waits for the next one.
+/// Most likely the last hint told of the commit, or a hint is about to tell of it.
+const AFTER_HINT: Duration = Duration::from_millis(10);
+
+/// Waits at the socket, and checks the WAL and, if that has changed, the data version on a
+/// connection of its own. The version counts the commits of every other connection, including this
+/// process's writer. If the change may be the writer's, the listener asks the writer, whose own
+/// commits do not change its version.
 #[derive(Debug)]
 struct DataVersion {
     database: Arc<Database>,
+    socket: HintSocket,
+    /// A check has found a commit of another process, and no hint came since.
+    untold: bool,
+    /// No hint about an untold commit is given before this time.
+    others_pause: Instant,
     connection: SqliteConnection,
     wal: WalFile,
     seen: i64,
@@ -60,11 +70,12 @@ pub(super) async fn listen(database: &Arc<Database>) -> Result<Box<dyn Listener>
     database.check_open(OPERATION)?;
     let Some(file) = &database.file else { return Ok(Box::new(Never)) };
     let mut connection = file.open_connection(OPERATION).await?;
+    let socket = file.hints.open();
     let now = Instant::now();
     // Before the version: a commit in between shows in the file.
     let wal = WalFile::of(&file.path, now);
     let seen = read(&mut connection).await?;
-    Ok(Box::new(DataVersion::new(database, connection, wal, seen, now)))
+    Ok(Box::new(DataVersion::new(database, socket, connection, wal, seen, now)))
 }
 
 impl WriterSeen {
@@ -77,10 +88,44 @@ impl WriterSeen {
 }
 
 impl DataVersion {
-    fn new(database: &Arc<Database>, connection: SqliteConnection, wal: WalFile, seen: i64, now: Instant) -> Self {
-        let writer = WriterSeen::of(database.writer.seen());
-        let database = Arc::clone(database);
-        Self { database, connection, wal, seen, writer, in_doubt: false, own_pause: now, next_look: now }
+    fn new(
+        database: &Arc<Database>,
+        socket: HintSocket,
+        connection: SqliteConnection,
+        wal: WalFile,
+        seen: i64,
+        now: Instant,
+    ) -> Self {
+        Self {
+            database: Arc::clone(database),
+            socket,
+            untold: false,
+            others_pause: now,
+            connection,
+            wal,
+            seen,
+            writer: WriterSeen::of(database.writer.seen()),
+            in_doubt: false,
+            own_pause: now,
+            next_look: now,
+        }
+    }
+
+    /// Notes a hint from the socket, which also stands for every commit that was found before it.
+    fn note_hint(&mut self, now: Instant) {
+        self.untold = false;
+        self.others_pause = now + AFTER_HINT;
+    }
+
+    /// `true` if it is time for a hint about commits of other processes, after a check that found
+    /// one or none.
+    fn is_to_tell_of_others(&mut self, came: bool, now: Instant) -> bool {
+        self.untold |= came;
+        let is_time = self.untold && now >= self.others_pause;
+        if is_time {
+            self.untold = false;
+        }
+        is_time
     }
 
     /// `true` if other processes have committed since the last check.
@@ -145,11 +190,20 @@ impl DataVersion {
 impl Listener for DataVersion {
     async fn next(&mut self) -> Result<(), DatabaseError> {
         loop {
-            self.wal.wait(self.next_look).await;
+            let next_look = if self.untold { self.next_look.min(self.others_pause) } else { self.next_look };
+            let is_hint = tokio::select! {
+                biased;
+                () = self.socket.received() => true,
+                () = self.wal.wait(next_look) => false,
+            };
             self.database.check_open(OPERATION)?;
             let now = Instant::now();
+            if is_hint {
+                self.note_hint(now);
+                return Ok(());
+            }
             let others_came = within_deadline(OPERATION, self.others_came(now)).await?;
-            if others_came || self.is_to_tell_of_own(now) {
+            if self.is_to_tell_of_others(others_came, now) || self.is_to_tell_of_own(now) {
                 return Ok(());
             }
         }
@@ -176,6 +230,13 @@ mod tests {
     use workflow_engine::store::{Store, Write};
 
     use super::*;
+
+    /// Longer than any hint takes.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Longer than any test takes.
+    #[cfg(unix)]
+    const FAR: Duration = Duration::from_secs(3600);
 
     async fn start(process: &SqliteStore) {
         process.commit(&[Write::Start(new_run())]).await.unwrap();
@@ -210,8 +271,62 @@ mod tests {
         let file = fixture.store.database.file.as_ref().unwrap();
         let mut connection = file.open_connection(OPERATION).await.unwrap();
         let seen = read(&mut connection).await.unwrap();
+        let (socket, now) = (file.hints.open(), Instant::now());
+        DataVersion::new(&fixture.store.database, socket, connection, WalFile::of(&file.path, now), seen, now)
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_hint_of_another_process_needs_no_check() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
+        let path = fixture.store.database.file.as_ref().unwrap().path.clone();
+        let far = Instant::now() + FAR;
+        for _ in 0..3 {
+            // A file that changes all the time is not watched. Its next check is far away.
+            (hints.wal, hints.next_look) = (WalFile::of(&path, far), far);
+            start(&other).await;
+            other.hint().await.unwrap();
+            tokio::time::timeout(LIMIT, hints.next()).await.unwrap().unwrap();
+            assert_eq!(hints.next_look, far, "no check came before the hint");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_whose_hint_is_lost_is_found_by_a_check() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
+        start(&other).await;
+        other.hint().await.unwrap();
+        tokio::time::timeout(LIMIT, hints.next()).await.unwrap().unwrap();
+        // No socket can be found any more, and the last hint has come just now.
+        std::fs::remove_dir_all(fixture.directory.path().join("runs.db-workers")).unwrap_or_default();
+        while let Ok(late) = tokio::time::timeout(AFTER_HINT * 10, hints.next()).await {
+            late.unwrap();
+        }
+        hints.note_hint(Instant::now());
+        start(&other).await;
+        other.hint().await.unwrap();
+        tokio::time::timeout(LIMIT, hints.next()).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_is_found_after_a_hint_waits_for_the_next_one() {
+        let fixture = Fixture::file().await;
+        let mut hints = hints_of(&fixture).await;
         let now = Instant::now();
-        DataVersion::new(&fixture.store.database, connection, WalFile::of(&file.path, now), seen, now)
+        assert!(!hints.is_to_tell_of_others(false, now));
+        assert!(hints.is_to_tell_of_others(true, now), "no hint came before it");
+        hints.note_hint(now);
+        assert!(!hints.is_to_tell_of_others(true, now));
+        assert!(hints.is_to_tell_of_others(false, now + AFTER_HINT), "no hint came after it");
+        assert!(!hints.is_to_tell_of_others(false, now + AFTER_HINT), "it is told once");
+        hints.note_hint(now);
+        assert!(!hints.is_to_tell_of_others(true, now));
+        hints.note_hint(now);
+        assert!(!hints.is_to_tell_of_others(false, now + AFTER_HINT), "the hint stands for it");
     }
 
     #[tokio::test]

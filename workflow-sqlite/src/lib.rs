@@ -50,6 +50,7 @@ mod file_identity;
 mod finish;
 mod fork;
 mod gate;
+mod hint_socket;
 mod hints;
 mod history_page;
 mod lease;
@@ -333,10 +334,13 @@ impl Store for SqliteStore {
         within_deadline("find due lanes", workers::due_lanes(&self.database, lanes)).await
     }
 
-    /// A commit changes the data version of the database, which every listener checks, so there is
-    /// nothing to send.
+    /// A commit changes the data version of the database, which every listener checks. The hint
+    /// spares a listener the time until its next check.
     async fn hint(&self) -> Result<(), DatabaseError> {
-        self.database.check_open("send a hint")
+        const OPERATION: &str = "send a hint";
+        self.database.check_open(OPERATION)?;
+        let Some(file) = &self.database.file else { return Ok(()) };
+        file.hints.notify().map_err(|error| lease::file_error(OPERATION, error))
     }
 
     async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {

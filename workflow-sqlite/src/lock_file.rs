@@ -77,6 +77,24 @@ impl LockFiles {
         ignore_missing(std::fs::remove_file(self.path(worker)))
     }
 
+    /// Returns the directory, if it exists and is not refused.
+    #[cfg(unix)]
+    pub(super) fn checked_directory(&self) -> io::Result<&Path> {
+        self.check_directory()?;
+        Ok(&self.directory)
+    }
+
+    /// Returns the directory, if it is not refused. Creates it only if this user owns the database:
+    /// a directory of another user would keep the workers of the owner from starting.
+    #[cfg(unix)]
+    pub(super) fn prepared_directory(&self) -> io::Result<&Path> {
+        use std::os::unix::fs::MetadataExt;
+        if std::fs::metadata(&self.database)?.uid() == rustix::process::geteuid().as_raw() {
+            self.create_directory()?;
+        }
+        self.checked_directory()
+    }
+
     fn path(&self, worker: WorkerId) -> PathBuf {
         self.directory.join(format!("{worker}.lock"))
     }

@@ -14,6 +14,7 @@ use workflow_engine::faults::altered;
 use super::database::{Database, DatabaseFile};
 use super::error::{DEADLINE, During, LOCK_TIMEOUT, sqlite_code, within_deadline};
 use super::file_identity::FileIdentity;
+use super::hint_socket::HintSockets;
 use super::location::{self, Location};
 use super::migrate::{self, MigrateError};
 use super::pool;
@@ -99,9 +100,9 @@ async fn open_connections(
                 Readers::Own => (own_readers(connect.clone(), options.pool_size), false),
                 Readers::Shared(pool) => (pool, true),
             };
-            let identity = FileIdentity::of(&path);
+            let (identity, hints) = (FileIdentity::of(&path), HintSockets::of(&path));
             let anchor = Mutex::new(Some(anchor));
-            Some(DatabaseFile { path, connect, readers, readers_are_shared, identity, anchor })
+            Some(DatabaseFile { path, connect, readers, readers_are_shared, identity, hints, anchor })
         }
     };
     Ok(Database { id: StoreId::next(), clock: options.clock, writer, file, closed: false.into() })

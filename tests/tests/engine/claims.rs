@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Client, RunStatus};
 use workflow_tests::{EventRecorder, Live, LocalWorker};
@@ -56,4 +58,14 @@ pub async fn claims_take_turns_over_the_workflows_of_a_worker(db: Live) {
         assert!(before < FEW, "{before} of {FLOOD} runs were claimed before a run of another workflow");
     }
     second.stop().await;
+}
+
+/// The worker polls after the end of the test, so it must be told of each start.
+pub async fn starts_of_another_process_need_no_poll(db: Live) {
+    let worker = LocalWorker::start(db.worker(()).register(flood).poll_interval(Duration::from_secs(3600)));
+    let other = db.second_client().await;
+    for number in 0..20 {
+        assert_eq!(other.start(flood, number).await.unwrap().result().await.unwrap(), number);
+    }
+    worker.stop().await;
 }

@@ -5,16 +5,20 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::faults::failpoint_error;
 use crate::store::{DatabaseError, Store};
 
-/// Pause after a hint for one changed run. Each hint costs every other process a look.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+/// The cost of a hint for one changed run. Each hint costs every other process a look.
+const LOWEST_COST: Duration = Duration::from_millis(1);
 
-/// Longest pause, which bounds a busy process to at most 20 hints per second. On PostgreSQL, the
-/// commit of each hint takes a lock on the whole database.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// The highest cost of a hint, which bounds a busy process to at most 20 hints per second. On
+/// PostgreSQL, the commit of each hint takes a lock on the whole database.
+const HIGHEST_COST: Duration = Duration::from_millis(50);
+
+/// The cost that a process may owe. So a process that was quiet sends its next hints at once.
+const CREDIT: Duration = Duration::from_millis(10);
 
 /// Time between two checks whether the notifier still exists.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,8 +39,19 @@ impl HintRequest {
     }
 }
 
+/// Decides how long a process waits after a hint. Each hint has a cost, a time that passes before
+/// the next one; but [`CREDIT`] of it may be owed. So a process that starts a run now and then
+/// never waits, and a busy one sends few hints: changes that come during a pause make the next hint
+/// dearer.
+#[derive(Debug)]
+struct HintPauses {
+    /// When all hints so far are paid for.
+    paid_at: Instant,
+}
+
 /// Sends the hints that are asked for, until the notifier is dropped.
 pub(super) async fn send_hints(store: Weak<dyn Store>, hint: Arc<HintRequest>) {
+    let mut pauses = HintPauses { paid_at: Instant::now() };
     loop {
         // The notifier is the only other owner.
         if Arc::strong_count(&hint) == 1 {
@@ -51,7 +66,11 @@ pub(super) async fn send_hints(store: Weak<dyn Store>, hint: Arc<HintRequest>) {
             tracing::debug!(%error, "a hint to other processes was not sent; they find the change by polling");
         }
         drop(store);
-        tokio::time::sleep(pause_after(changed)).await;
+        let pause = pauses.after(changed, Instant::now());
+        // A timer would round an empty pause up.
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
     }
 }
 
@@ -60,23 +79,64 @@ async fn try_hint(store: &dyn Store) -> Result<(), DatabaseError> {
     store.hint().await
 }
 
-/// Returns the pause after a hint for this many changes. A process that starts a run now and then
-/// sends its hint at once. A busy process sends few hints, because changes that come during a pause
-/// make the next pause longer.
-fn pause_after(changed: usize) -> Duration {
-    SHORTEST_PAUSE.saturating_mul(u32::try_from(changed).unwrap_or(u32::MAX)).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+impl HintPauses {
+    /// Returns the pause after a hint for this many changes, which was sent at this time.
+    fn after(&mut self, changed: usize, now: Instant) -> Duration {
+        self.paid_at = self.paid_at.max(now) + cost_of(changed);
+        self.paid_at.duration_since(now).saturating_sub(CREDIT)
+    }
+}
+
+fn cost_of(changed: usize) -> Duration {
+    LOWEST_COST.saturating_mul(u32::try_from(changed).unwrap_or(u32::MAX)).clamp(LOWEST_COST, HIGHEST_COST)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn quiet() -> (HintPauses, Instant) {
+        let now = Instant::now();
+        (HintPauses { paid_at: now }, now)
+    }
+
     #[test]
-    fn the_pause_grows_with_the_number_of_changes() {
-        assert_eq!(pause_after(0), SHORTEST_PAUSE);
-        assert_eq!(pause_after(1), SHORTEST_PAUSE);
-        assert_eq!(pause_after(10), Duration::from_millis(20));
-        assert_eq!(pause_after(25), LONGEST_PAUSE);
-        assert_eq!(pause_after(usize::MAX), LONGEST_PAUSE);
+    fn the_cost_grows_with_the_number_of_changes() {
+        assert_eq!(cost_of(0), LOWEST_COST);
+        assert_eq!(cost_of(1), LOWEST_COST);
+        assert_eq!(cost_of(20), Duration::from_millis(20));
+        assert_eq!(cost_of(50), HIGHEST_COST);
+        assert_eq!(cost_of(usize::MAX), HIGHEST_COST);
+    }
+
+    #[test]
+    fn single_changes_one_after_the_other_have_no_pause() {
+        let (mut pauses, begun) = quiet();
+        for number in 0..1000 {
+            assert_eq!(pauses.after(1, begun + LOWEST_COST * number), Duration::ZERO, "hint {number}");
+        }
+    }
+
+    #[test]
+    fn a_burst_uses_the_credit_up_and_a_rest_restores_it() {
+        let (mut pauses, begun) = quiet();
+        for now in [begun, begun + CREDIT, begun + HIGHEST_COST] {
+            let at_once = (0..100).take_while(|_| pauses.after(1, now).is_zero()).count();
+            assert_eq!(at_once, 10);
+            // The hint that found no credit left has its own cost.
+            pauses.paid_at = now + CREDIT;
+        }
+    }
+
+    #[test]
+    fn a_busy_process_sends_few_hints() {
+        let (mut pauses, begun) = quiet();
+        assert_eq!(pauses.after(1000, begun), HIGHEST_COST - CREDIT);
+        let mut now = begun + HIGHEST_COST - CREDIT;
+        for _ in 0..20 {
+            let pause = pauses.after(1000, now);
+            assert_eq!(pause, HIGHEST_COST, "the credit is used up");
+            now += pause;
+        }
     }
 }

@@ -29,8 +29,8 @@ const POLLS_PER_LOOK_FOR_MISSING: u32 = 4;
 const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Shortest time between two queries for all awaited runs: hints can come at any rate, and each
-/// query costs.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+/// query costs. It is shorter than a run takes, so that runs one after the other never wait for it.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 
 /// All waits for results in this process. The executor reports runs that end here; for other runs
