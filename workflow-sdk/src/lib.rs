@@ -34,7 +34,7 @@
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
 //!   [`ClientError`], [`ApplicationPool`], [`ApplicationTransaction`].
 //! * Operators: the module [`operate`], with the search grammar and lists of runs.
-//! * Another database: [`Transfer`] moves a whole system.
+//! * Another database: [`Transfer`] moves a whole system. Several databases: [`choose_cell`].
 //! * Schedules: [`Schedule`], [`Overlap`], [`CatchUp`], [`ScheduleHandle`], [`Ctx::occurrence`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
@@ -52,9 +52,12 @@
 //! | `failpoints` | no | points at which a test kills the process or fails an operation |
 //! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // The code that `#[workflow]` generates names this crate as users do.
 extern crate self as workflow_sdk;
 
+mod cell;
 mod client;
 mod ctx;
 #[cfg(feature = "encryption")]
@@ -73,6 +76,7 @@ mod workflow;
 
 pub mod prelude;
 
+pub use cell::choose_cell;
 pub use client::{
     ApplicationPool, ApplicationTransaction, ApprovalKind, Awaited, Backfill, BackfillPreview, BackfillReport, Cancel,
     Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Emit, Explanation, Export, FORKED_FROM, Fork,

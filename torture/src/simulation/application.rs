@@ -20,7 +20,7 @@ pub(super) fn id_of(world: &World, number: usize) -> RunId {
     let millis = u64::try_from(CLOCK_START.as_micros() / 1000).unwrap_or(0);
     let mut tail = [0; 10];
     tail[..8].copy_from_slice(&world.case.seed.to_be_bytes());
-    tail[9] = u8::try_from(number + 1).unwrap_or(u8::MAX);
+    tail[8..].copy_from_slice(&u16::try_from(number + 1).unwrap_or(u16::MAX).to_be_bytes());
     uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
 }
 
@@ -44,7 +44,7 @@ async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
         id,
         lane,
         input: serde_json::to_string(&plan.program).expect("a program is JSON"),
-        key: Some(id.to_string()),
+        key: Some(plan.key.clone().unwrap_or_else(|| id.to_string())),
         key_reuse: KeyReuse::Never,
         single: None,
         priority: None,

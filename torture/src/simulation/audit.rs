@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use workflow_sdk::{AttemptStatus, Run, RunId, StepAttempt};
+use workflow_engine::model::WorkerId;
+use workflow_sdk::{AttemptStatus, Run, RunId, RunStatus, StepAttempt};
 
 /// The stored rows of each run after its last commit.
 #[derive(Debug, Default)]
@@ -25,6 +26,12 @@ impl Audit {
         }
         self.stored.insert(run.id, (run, rows));
         Ok(())
+    }
+
+    /// Returns the runs that a worker holds, each with its epoch.
+    pub(super) fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = (RunId, i64)> {
+        let is_held = move |run: &&Run| run.worker_id == Some(worker) && run.status == RunStatus::Running;
+        self.stored.values().map(|(run, _)| run).filter(is_held).map(|run| (run.id, run.epoch))
     }
 
     /// Returns `true` if a worker claimed the run while it held it already.

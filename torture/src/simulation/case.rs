@@ -1,6 +1,7 @@
 //! The case of one seed: programs, and the faults around them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fastrand::Rng;
 
@@ -24,6 +25,21 @@ pub struct Case {
     pub faults: BTreeMap<(usize, u32), Fault>,
     /// A planted bug, which the simulation must find.
     pub planted: Option<Planted>,
+    /// The schedules that each worker declares, if there are any.
+    pub schedules: Option<SchedulePlan>,
+    /// The times at which every call to the database fails, in milliseconds. Empty: none.
+    pub outage_millis: Range<u64>,
+    /// Whether a trace is kept. It holds a line per commit.
+    pub is_traced: bool,
+}
+
+/// The schedules of a case.
+#[derive(Clone, Debug)]
+pub struct SchedulePlan {
+    /// The interval of each schedule, in seconds.
+    pub every_seconds: Vec<u64>,
+    /// The time of the last occurrence.
+    pub until_millis: u64,
 }
 
 /// A run that the application starts.
@@ -31,6 +47,8 @@ pub struct Case {
 pub struct RunPlan {
     /// The input of the run.
     pub program: Program,
+    /// The key of the run. `None`: its id.
+    pub key: Option<String>,
     /// The time of the start.
     pub start_millis: u64,
     /// The time before each signal.
@@ -97,6 +115,9 @@ impl Case {
             runs,
             faults,
             planted: None,
+            schedules: None,
+            outage_millis: 0..0,
+            is_traced: true,
         }
     }
 
@@ -129,9 +150,11 @@ impl Case {
     }
 }
 
-fn run_plan(rng: &mut Rng) -> RunPlan {
+/// Returns a random run.
+pub(super) fn run_plan(rng: &mut Rng) -> RunPlan {
     RunPlan {
         program: Program::random(rng),
+        key: None,
         start_millis: rng.u64(..50),
         gap_millis: [0, 30, 1500][rng.usize(..3)],
         cancel_millis: (rng.u8(..6) == 0).then(|| rng.u64(..2000)),

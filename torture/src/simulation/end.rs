@@ -18,11 +18,19 @@ fn at_once<T>(answer: impl Future<Output = T>) -> T {
 }
 
 /// Returns every run.
-fn all(world: &World) -> Vec<Run> {
-    let filter = RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE);
-    let listed = at_once(world.auditor.list(&filter)).expect("the auditor lists");
+pub(super) fn all(world: &World) -> Vec<Run> {
     let read = |id| at_once(world.auditor.run(id)).expect("the auditor reads").expect("a run stays");
-    listed.into_iter().map(|run| read(run.id)).collect()
+    let mut filter = RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE);
+    let mut runs = Vec::new();
+    loop {
+        let page = at_once(world.auditor.list(&filter)).expect("the auditor lists");
+        let is_last = page.len() < RunFilter::MAX_PAGE_SIZE as usize;
+        runs.extend(page.iter().map(|run| read(run.id)));
+        match page.last() {
+            Some(last) if !is_last => filter = filter.after(last.id),
+            _ => return runs,
+        }
+    }
 }
 
 /// Checks the final rows and returns the number of runs.

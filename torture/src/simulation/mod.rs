@@ -4,14 +4,16 @@
 //! Each process has its own runtime, so it can die at any await and stop as a whole. The seed
 //! decides the order of the processes' turns, and their clocks differ by at most one turn. Equal
 //! seeds give equal traces. If a seed finds a violation, its case is reduced until nothing can be
-//! left out.
+//! left out. [`cells`] simulates many databases, each with workers of its own.
 
 mod application;
 mod audit;
 mod case;
+pub mod cells;
 mod end;
 mod process;
 mod program;
+mod schedules;
 mod wire;
 mod world;
 
@@ -20,7 +22,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-pub use case::{Case, Fault, Planted, RunPlan};
+pub use case::{Case, Fault, Planted, RunPlan, SchedulePlan};
 pub use program::{Op, Program};
 
 use process::Process;

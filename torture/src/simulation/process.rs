@@ -11,11 +11,12 @@ use workflow_worker::Worker;
 
 use super::application;
 use super::program::simulated;
+use super::schedules;
 use super::wire::Wire;
 use super::world::{Body, Halt, World};
 
 /// The lease of the workers.
-const LEASE: Duration = Duration::from_millis(900);
+pub(super) const LEASE: Duration = Duration::from_millis(900);
 
 /// A process, alive or between two lives.
 pub(super) struct Process {
@@ -45,6 +46,11 @@ impl Process {
     /// Creates a process, which begins to live at its first turn.
     pub(super) fn new(number: usize) -> Self {
         Self { number, lives: 0, life: Life::Dead(0) }
+    }
+
+    /// Returns `true` if the process is alive.
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(self.life, Life::Alive(_))
     }
 
     /// Runs the process until this time. `rest` is how long it stays dead if it dies.
@@ -122,13 +128,16 @@ impl Alive {
 
 /// Runs a worker. If the worker ends by itself, the process dies.
 async fn work(world: Arc<World>, number: usize, client: Client) {
-    let worker = Worker::new(client, Body { process: number, world: Arc::clone(&world) })
+    let mut worker = Worker::new(client, Body { process: number, world: Arc::clone(&world) })
         .register(simulated)
         .lease(LEASE)
         .linger(Duration::from_millis(world.case.linger_millis))
         .concurrency(world.case.concurrency)
         .cancel_grace(Duration::from_secs(20))
         .max_crashes(1000);
+    for schedule in schedules::declared(&world.case) {
+        worker = worker.schedule(schedule);
+    }
     if let Err(error) = worker.run_until(std::future::pending()).await {
         world.note(number, format_args!("ends: {error}"));
     }

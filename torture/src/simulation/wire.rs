@@ -67,7 +67,7 @@ impl Wire {
         }
         self.die_if_dead().await;
         let answer = call.await;
-        if let Some(note) = answer.as_ref().ok().and_then(note) {
+        if let Some(note) = answer.as_ref().ok().filter(|_| self.world.case.is_traced).and_then(note) {
             self.world.note(self.process, note);
         }
         match fault {

@@ -49,9 +49,25 @@ struct Inner {
     /// How often the body of each attempt began.
     begun: BTreeMap<(RunId, String), u32>,
     audit: Audit,
+    /// The runs that killed workers have left, each with its epoch and the time of the death.
+    left: BTreeMap<RunId, (i64, i64)>,
+    /// The times from a death to the next claim of each run that was left, in microseconds.
+    takeovers: Vec<i64>,
     /// Runs whose starts were acknowledged.
     acknowledged: Vec<RunId>,
     application_ended: bool,
+}
+
+impl Inner {
+    /// Records the take-over of a run that a killed worker has left, if this epoch is a later one.
+    fn taken_over(&mut self, run: RunId, epoch: i64) {
+        let Some((before, died_at)) = self.left.get(&run).copied() else { return };
+        if epoch > before {
+            let now = self.time.lock().expect("time").now();
+            self.left.remove(&run);
+            self.takeovers.push(now - died_at);
+        }
+    }
 }
 
 /// The time: the clock of the process that has its turn.
@@ -91,6 +107,8 @@ impl World {
             delivered: 0,
             begun: BTreeMap::new(),
             audit: Audit::default(),
+            left: BTreeMap::new(),
+            takeovers: Vec::new(),
             acknowledged: Vec::new(),
             application_ended: false,
         };
@@ -139,8 +157,11 @@ impl World {
         self.inner().application_ended
     }
 
-    /// Adds a line to the trace.
+    /// Adds a line to the trace, if one is kept.
     pub(super) fn note(&self, process: usize, what: impl fmt::Display) {
+        if !self.case.is_traced {
+            return;
+        }
         let mut inner = self.inner();
         let now = inner.time.lock().expect("time").now();
         inner.trace.push(format!("{:>12.3} ms  {}  {what}", now as f64 / 1000.0, self.name(process)));
@@ -174,7 +195,9 @@ impl World {
                 inner.partitioned[process] = call + calls;
             }
         }
-        if call < inner.partitioned[process] { Some(Fault::FailBefore) } else { fault }
+        let now = inner.time.lock().expect("time").now();
+        let is_out = self.case.outage_millis.contains(&u64::try_from(now / 1000).unwrap_or(0));
+        if is_out || call < inner.partitioned[process] { Some(Fault::FailBefore) } else { fault }
     }
 
     /// Returns the numbers of calls and of faults that happened.
@@ -191,6 +214,35 @@ impl World {
             Arc::clone(&inner.halted[process])
         };
         halted.notify_one();
+    }
+
+    /// Returns `true` if the worker of a process holds runs.
+    pub(super) fn holds_runs(&self, process: usize) -> bool {
+        let inner = self.inner();
+        inner.workers[process].is_some_and(|worker| inner.audit.held_by(worker).next().is_some())
+    }
+
+    /// Kills a worker between two turns, and remembers the runs that it leaves.
+    pub(super) fn kill(&self, process: usize) {
+        {
+            let mut inner = self.inner();
+            let now = inner.time.lock().expect("time").now();
+            let Inner { audit, workers, left, .. } = &mut *inner;
+            if let Some(worker) = workers[process] {
+                left.extend(audit.held_by(worker).map(|(run, epoch)| (run, (epoch, now))));
+            }
+        }
+        self.halt(process, Halt::Died);
+    }
+
+    /// Returns the times from a death to the next claim of each run that was left, in microseconds.
+    pub(super) fn takeovers(&self) -> Vec<i64> {
+        self.inner().takeovers.clone()
+    }
+
+    /// Returns the runs that killed workers have left, and that no worker has claimed since.
+    pub(super) fn left(&self) -> Vec<RunId> {
+        self.inner().left.keys().copied().collect()
     }
 
     /// Returns `true` if the process is dead.
@@ -227,7 +279,12 @@ impl World {
             let run = self.auditor.run(*id).await.expect("the auditor reads");
             let rows = self.auditor.history(*id).await.expect("the auditor reads");
             let Some(run) = run else { continue };
-            let found = self.inner().audit.check(run, rows);
+            let epoch = run.epoch;
+            let found = {
+                let mut inner = self.inner();
+                inner.taken_over(*id, epoch);
+                inner.audit.check(run, rows)
+            };
             if let Err(violation) = found {
                 self.violated(violation);
             }
