@@ -7,6 +7,8 @@ use futures::future::LocalBoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+#[cfg(feature = "otlp")]
+use tracing_subscriber::{Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
 use workflow_flows::Flows;
 use workflow_sdk::{Client, Replayed, RunId};
 use workflow_worker::{PreflightReport, PruneError, Pruned, ReplayRunError, Worker, WorkerError};
@@ -114,6 +116,22 @@ pub(crate) fn begin_log(log: Log) {
         Log::Json => lines.json().try_init(),
         Log::Off => Ok(()),
     };
+}
+
+/// Writes the log as [`begin_log`] does, and hands spans to this layer. Returns `false` if the
+/// program has a subscriber already, which then gets everything.
+#[cfg(feature = "otlp")]
+pub(crate) fn begin_log_with(log: Log, spans: impl Layer<Registry> + Send + Sync) -> bool {
+    // The filter belongs to the lines: it hides no span from the layer.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let registry = tracing_subscriber::registry().with(spans);
+    let begun = match log {
+        Log::Text => registry.with(lines.with_filter(filter)).try_init(),
+        Log::Json => registry.with(lines.json().with_filter(filter)).try_init(),
+        Log::Off => registry.try_init(),
+    };
+    begun.is_ok()
 }
 
 /// Replays the unfinished runs under this code and prints what would happen to them.

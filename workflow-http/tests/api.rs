@@ -10,7 +10,7 @@ use common::{Server, beside};
 use serde_json::{Value, json};
 use workflow_http::{Access, Actor, Redact};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Event, Observer, TraceContext};
+use workflow_sdk::{BegunSpan, Event, Observer, TraceContext};
 use workflow_tests::{Database, Live, LocalWorker};
 
 #[workflow]
@@ -317,9 +317,9 @@ struct Callers(Arc<Mutex<Vec<Option<TraceContext>>>>);
 impl Observer for Callers {
     fn event(&self, _: &Event<'_>) {}
 
-    fn span_begun(&self, span: &tracing::Span, parent: Option<TraceContext>) -> Option<TraceContext> {
-        if span.metadata().is_some_and(|span| span.name() == "order") {
-            self.0.lock().unwrap().push(parent);
+    fn span_begun(&self, begun: &BegunSpan<'_>) -> Option<TraceContext> {
+        if begun.span.metadata().is_some_and(|span| span.name() == "order") {
+            self.0.lock().unwrap().push(begun.parent);
         }
         None
     }

@@ -49,6 +49,7 @@
 //! | `testing` | no | the module `testing`: replays of stored histories, for tests |
 //! | `encryption` | no | `Encryption`: every stored payload encrypted, with keys that rotate |
 //! | `metrics` | no | the module `metrics`: counters, histograms and gauges of the database |
+//! | `otel` | no | the module `otel`: the spans of runs and steps in OpenTelemetry |
 //! | `failpoints` | no | points at which a test kills the process or fails an operation |
 //! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them |
 
@@ -65,6 +66,8 @@ mod encryption;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod operate;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod schedule;
 #[cfg(all(test, feature = "macros"))]
 mod step_error_tests;
@@ -103,7 +106,7 @@ pub use workflow_engine::model::{
     RunSummary, Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp,
     TraceContext, TypedPayload, UnreadablePayload, UnreadableReason,
 };
-pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
+pub use workflow_engine::observe::{BegunSpan, Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
 pub use workflow_engine::runtime::{
     BoxError, DEFAULT_PAYLOAD_LIMIT, Error, ErrorExt, PayloadError, Result, RetryAdvice, StepError, ok,

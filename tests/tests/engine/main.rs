@@ -57,6 +57,7 @@ mod schedules;
 mod shutdown;
 mod signals;
 mod single;
+mod spans;
 mod statistics;
 mod step_limits;
 mod step_rates;
@@ -441,6 +442,11 @@ workflow_tests::cases! {
         a_tracing_system_numbers_the_spans,
         a_trace_that_is_not_understood_stops_no_run,
     }
+    spans {
+        a_run_is_one_trace_with_links_from_drive_to_drive,
+        a_drive_has_a_link_to_the_drive_of_a_dead_worker,
+        a_run_outside_of_every_trace_gets_a_trace_per_drive,
+    }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,
         a_delayed_run_fails_at_its_deadline,
@@ -451,6 +457,7 @@ workflow_tests::cases! {
     }
     claims {
         claims_take_turns_over_the_workflows_of_a_worker,
+        starts_of_another_process_need_no_poll,
     }
     client {
         a_key_makes_one_run,

@@ -113,8 +113,10 @@ pub async fn a_search_finds_the_runs_that_limits_hold_back(db: Live) {
     let rated = start("rated").await.unwrap();
     let later = start("full").delay(Duration::from_secs(3600)).await.unwrap();
     let asking = db.client.start(ask, ()).await.unwrap();
-    until("it waits for a seat", async || {
-        matches!(asking.explain().await.unwrap(), Explanation::WaitsForSeat { .. }).then_some(())
+    // A run that is being parked while a search reads may be missed by it.
+    until("it is parked and waits for a seat", async || {
+        let waits = matches!(asking.explain().await.unwrap(), Explanation::WaitsForSeat { .. });
+        (waits && asking.status().await.unwrap() == RunStatus::Parked).then_some(())
     })
     .await;
     let mut all = vec![paused.id(), full.id(), gated.id(), rated.id(), asking.id()];

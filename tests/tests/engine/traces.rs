@@ -5,24 +5,24 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Event, Observer, TraceContext};
+use workflow_sdk::{BegunSpan, Event, Observer, TraceContext};
 use workflow_tests::{Live, LocalWorker};
 
-const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+pub(crate) const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// Where the caller of a test is.
-fn caller() -> TraceContext {
+pub(crate) fn caller() -> TraceContext {
     format!("00-{TRACE}-00f067aa0ba902b7-01").parse().unwrap()
 }
 
 /// A worker in a process of its own.
-struct Process {
-    child: Child,
+pub(crate) struct Process {
+    pub(crate) child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
-    fn start(db: &Live, rest: &[&str]) -> Self {
+    pub(crate) fn start(db: &Live, rest: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
         command.arg(db.url()).arg(db.schema().unwrap_or_default()).args(rest);
         let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("run the program");
@@ -31,7 +31,7 @@ impl Process {
     }
 
     /// Waits for the log line of a body of this workflow.
-    async fn body(&mut self, workflow: &str) -> BodyLine {
+    pub(crate) async fn body(&mut self, workflow: &str) -> BodyLine {
         let wanted = format!("body of {workflow}");
         let found = async {
             while let Some(line) = self.lines.next_line().await.expect("read the log") {
@@ -47,7 +47,7 @@ impl Process {
 
 /// The log line of a body: the spans around it, and the context that the body has seen.
 #[derive(Debug)]
-struct BodyLine {
+pub(crate) struct BodyLine {
     traces: Vec<String>,
     spans: Vec<String>,
     parents: Vec<String>,
@@ -66,7 +66,7 @@ impl BodyLine {
 
     /// Checks that the body stands in its drive, and the drive below this span of the trace.
     /// Returns the span of the drive.
-    fn check(&self, parent: &str) -> &str {
+    pub(crate) fn check(&self, parent: &str) -> &str {
         let [drive, body] = &self.spans[..] else { panic!("{self:?}") };
         assert_eq!(self.traces, [TRACE, TRACE], "{self:?}");
         assert_eq!(self.parents, [parent, drive], "{self:?}");
@@ -144,9 +144,9 @@ impl Numbered {
 impl Observer for &'static Numbered {
     fn event(&self, _: &Event<'_>) {}
 
-    fn span_begun(&self, _: &tracing::Span, parent: Option<TraceContext>) -> Option<TraceContext> {
+    fn span_begun(&self, begun: &BegunSpan<'_>) -> Option<TraceContext> {
         let mut parents = self.parents.lock().unwrap();
-        parents.push(parent);
+        parents.push(begun.parent);
         Some(Numbered::context(u8::try_from(parents.len()).unwrap()))
     }
 

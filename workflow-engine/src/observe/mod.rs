@@ -25,14 +25,12 @@ pub trait Observer: Send + Sync + 'static {
     fn event(&self, event: &Event<'_>);
 
     /// Takes a span that the engine has opened, before it is entered, and returns the place that a
-    /// tracing system gives it. `parent` is a span of another process; `None` for a span whose
-    /// parent is a span of this process, or that has no parent. Default: the span keeps the ids
-    /// that the engine gives it.
+    /// tracing system gives it. Default: the span keeps the place that the engine gives it.
     ///
     /// An observer of this kind connects a system that numbers its spans itself, such as
-    /// OpenTelemetry. `docs/guide/traces.md` has one.
-    fn span_begun(&self, span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
-        let _ = (span, parent);
+    /// OpenTelemetry, for which the feature `otel` of `workflow-sdk` has one.
+    fn span_begun(&self, begun: &BegunSpan<'_>) -> Option<TraceContext> {
+        let _ = begun;
         None
     }
 
@@ -41,6 +39,23 @@ pub trait Observer: Send + Sync + 'static {
     fn current_trace(&self) -> Option<TraceContext> {
         None
     }
+}
+
+/// A span that the engine has opened. Nothing has entered it yet. See [`Observer::span_begun`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct BegunSpan<'a> {
+    /// The span.
+    pub span: &'a Span,
+    /// The parent, if it is a span of another process. `None` for a span whose parent is a span of
+    /// this process, or that has no parent.
+    pub parent: Option<TraceContext>,
+    /// The place that the engine gives the span. It is derived from the run, the claim and the
+    /// step, so it can be computed later without being stored. `None` outside of every trace.
+    pub place: Option<TraceContext>,
+    /// The place that the engine gave the drive before, if this is the span of a later drive of a
+    /// run within a trace. No such span exists if the claim before led to no drive.
+    pub follows: Option<TraceContext>,
 }
 
 /// The observers of a client. Clones share them.
@@ -62,8 +77,8 @@ impl Observers {
     }
 
     /// Hands a new span to each observer. Returns the place that the first of them gives it.
-    pub fn span_begun(&self, span: &Span, parent: Option<TraceContext>) -> Option<TraceContext> {
-        self.0.iter().fold(None, |placed, observer| placed.or(observer.span_begun(span, parent)))
+    pub fn span_begun(&self, begun: &BegunSpan<'_>) -> Option<TraceContext> {
+        self.0.iter().fold(None, |placed, observer| placed.or(observer.span_begun(begun)))
     }
 
     /// Returns the place in a trace at which the calling thread is, if an observer knows it.

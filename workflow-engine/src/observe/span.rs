@@ -4,7 +4,7 @@ pub use tracing::span::EnteredSpan;
 
 use crate::model::{ErrorKind, TraceContext, derived_u64};
 
-use super::{Observers, RunName, StepName};
+use super::{BegunSpan, Observers, RunName, StepName};
 
 /// A span of `tracing` that the engine has opened, and its place in the trace of its run.
 ///
@@ -39,12 +39,20 @@ impl OpenSpan {
             version,
             queue,
             epoch,
+            outcome = Empty,
+            error = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
             trace_id = Empty,
             span_id = Empty,
             parent_span_id = Empty,
         );
-        let own = || parent.map(|parent| parent.with_span(derived_u64(id, &format!("span of drive {epoch}"))));
-        let context = begun(&span, parent, observers).or_else(own);
+        let of_epoch =
+            |epoch: i64| parent.map(|parent| parent.with_span(derived_u64(id, &format!("span of drive {epoch}"))));
+        // The first claim of a run has epoch 1.
+        let follows = if epoch > 1 { of_epoch(epoch - 1) } else { None };
+        let begun = BegunSpan { span: &span, parent, place: of_epoch(epoch), follows };
+        let context = placed_by(observers, &begun);
         Self::placed(span, context, parent)
     }
 
@@ -63,6 +71,8 @@ impl OpenSpan {
             kind = kind.as_str(),
             attempt,
             error = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
             trace_id = Empty,
             span_id = Empty,
             parent_span_id = Empty,
@@ -71,8 +81,8 @@ impl OpenSpan {
             return None;
         }
         let number = || derived_u64(run_id, &format!("span of attempt {attempt} of {key} in drive {epoch}"));
-        let own = || self.context.map(|drive| drive.with_span(number()));
-        let context = begun(&span, None, observers).or_else(own);
+        let place = self.context.map(|drive| drive.with_span(number()));
+        let context = placed_by(observers, &BegunSpan { span: &span, parent: None, place, follows: None });
         Some(Self::placed(span, context, self.context))
     }
 
@@ -95,8 +105,8 @@ impl OpenSpan {
             span_id = Empty,
             parent_span_id = Empty,
         );
-        let own = || parent.map(|parent| parent.with_span(number));
-        let context = begun(&span, parent, observers).or_else(own);
+        let place = parent.map(|parent| parent.with_span(number));
+        let context = placed_by(observers, &BegunSpan { span: &span, parent, place, follows: None });
         Self::placed(span, context, parent)
     }
 
@@ -128,13 +138,28 @@ impl OpenSpan {
         self.context
     }
 
-    /// Notes that what was done within the span has failed.
+    /// Notes how the drive of this span has ended, and the kind of its error if it has failed.
+    pub fn ended(&self, outcome: &'static str, error: Option<ErrorKind>) {
+        // Exporters take the last exit of a span for its end.
+        self.span.in_scope(|| {
+            self.span.record("outcome", outcome);
+            if let Some(kind) = error {
+                self.failed(kind);
+            }
+        });
+    }
+
+    /// Notes that the work within the span has failed. A message of the error could hold a payload,
+    /// so only its kind is kept.
     pub fn failed(&self, kind: ErrorKind) {
         self.span.record("error", display(kind));
+        self.span.record("otel.status_code", "ERROR");
+        self.span.record("otel.status_description", display(kind));
     }
 }
 
-/// Returns the context that an observer gives to a new span.
-fn begun(span: &Span, parent: Option<TraceContext>, observers: &Observers) -> Option<TraceContext> {
-    if span.is_disabled() { None } else { observers.span_begun(span, parent) }
+/// Returns the place of a new span: that of an observer or, without one, that of the engine.
+fn placed_by(observers: &Observers, begun: &BegunSpan<'_>) -> Option<TraceContext> {
+    let given = if begun.span.is_disabled() { None } else { observers.span_begun(begun) };
+    given.or(begun.place)
 }

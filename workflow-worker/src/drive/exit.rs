@@ -72,6 +72,27 @@ impl Exit {
             _ => None,
         }
     }
+
+    /// Returns the outcome of the drive for its span, and the kind of the error if it has failed.
+    pub(super) fn outcome(&self) -> (&'static str, Option<ErrorKind>) {
+        match self {
+            Self::Ended(_, Some(Interruption::Deadline)) | Self::GraceOver(Interruption::Deadline) => {
+                ("failed", Some(ErrorKind::Deadline))
+            }
+            Self::GraceOver(Interruption::Canceled) => ("canceled", None),
+            Self::Ended(Err(error), Some(Interruption::Canceled)) if error.kind == ErrorKind::Canceled => {
+                ("canceled", None)
+            }
+            Self::Ended(Err(error), _) => ("failed", Some(error.kind)),
+            Self::Ended(Ok(_), _) => ("succeeded", None),
+            Self::Continued(_) => ("continued", None),
+            Self::Retry(write) => ("retried", Some(write.error.kind)),
+            Self::Park { .. } => ("parked", None),
+            Self::Diverged { .. } | Self::Unreadable(_) => ("diverged", Some(ErrorKind::Divergence)),
+            Self::Released | Self::HeldBack(_) | Self::Blocked => ("released", None),
+            Self::Lost => ("lost", None),
+        }
+    }
 }
 
 /// The decision about a claimed run before it is driven.

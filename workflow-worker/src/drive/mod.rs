@@ -99,6 +99,8 @@ async fn drive_to_exit(
     // Before the last write of the drive.
     let exit = drive.writes.sent().await.map_or(Exit::Lost, |()| exit);
     let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
+    let (outcome, error) = exit.outcome();
+    drive.workflow.cell().settings().span.ended(outcome, error);
     (exit, LeftBehind { has_seats, has_children: drive.workflow.cell().has_children(), has_event_waits })
 }
 
