@@ -47,6 +47,11 @@ impl Problem {
         self.status == status.as_u16()
     }
 
+    #[cfg(feature = "flows")]
+    pub(crate) fn has_code(&self, code: &str) -> bool {
+        self.code == code
+    }
+
     /// Adds the faults of a document.
     #[cfg(feature = "flows")]
     pub(crate) fn findings(self, findings: &[impl Serialize]) -> Self {

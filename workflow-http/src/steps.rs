@@ -95,6 +95,11 @@ fn without_names(mut done: Done) -> Done {
 
 /// Leaves out what else the run waits for.
 fn without_other_gates(problem: Problem) -> Problem {
+    // Its text has the address of the database.
+    if problem.has_code("standby") {
+        let detail = "this server reads a standby, where nothing can be decided";
+        return Problem::new(StatusCode::CONFLICT, "standby", detail, "ask for a link to the primary's server");
+    }
     if !problem.is_of(StatusCode::CONFLICT) && !problem.is_of(StatusCode::NOT_FOUND) {
         return problem;
     }

@@ -86,7 +86,7 @@ pub enum WorkerError {
         reason: String,
     },
     /// The client is connected to a standby, on which no run can be claimed.
-    #[error("{0} and has no worker; connect to the primary")]
+    #[error("{0}, so no worker can run on it; connect to the primary")]
     Standby(Standby),
     /// The database answered with an error.
     #[error(transparent)]

@@ -8,6 +8,7 @@
 //! | `declaration.rs` | all that is declared, and its check |
 //! | `record.rs` | all that is stored about a schedule, and its changes |
 //! | `fire.rs` | the decision about due occurrences |
+//! | `zone_data.rs` | the source of the rules of time zones, for operators |
 //!
 //! croner and jiff are used here and nowhere else, and no signature has a type of theirs.
 
@@ -26,6 +27,7 @@ mod record;
 mod record_tests;
 mod state;
 mod timing;
+mod zone_data;
 
 pub use calendar::Calendar;
 pub use declaration::{Declaration, MAX_SCHEDULE_NAME_BYTES};
@@ -36,3 +38,4 @@ pub use policy::{CatchUp, Overlap};
 pub use record::{Conflict, Origin, Record, UnreadableSchedule};
 pub use state::{PauseCause, SchedulePause, ScheduleState, Waiting};
 pub use timing::Timing;
+pub use zone_data::ZoneDataView;

@@ -61,7 +61,7 @@ impl CatchUp {
     pub const MOST: u32 = 1000;
     /// The window of the default.
     pub const DEFAULT_WINDOW: Duration = Duration::from_secs(24 * 3600);
-    /// The usual bound of [`Skip`](Self::Skip): so late an occurrence still starts its run.
+    /// The usual bound of [`Skip`](Self::Skip): an occurrence that is no later starts its run.
     pub const PUNCTUAL: Duration = Duration::from_secs(60);
 
     /// Returns the greatest age at which an occurrence still starts a run.

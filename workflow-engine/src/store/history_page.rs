@@ -75,8 +75,9 @@ impl HistoryPlace {
     }
 
     /// Returns the places behind which the rows of a page stand: one among the outcomes and one
-    /// among the rows without a position. A place lies before all rows of its kind where the page
-    /// begins, and the first one behind all outcomes where the page has none.
+    /// among the rows without a position. On the first page, each place lies before all rows of its
+    /// kind. On a page that has rows without a position alone, the first place lies behind all
+    /// outcomes.
     #[must_use]
     pub fn bounds(after: Option<&Self>) -> HistoryBounds<'_> {
         let (first, none) = ((i64::MIN, "", i64::MIN), ("", i64::MIN));

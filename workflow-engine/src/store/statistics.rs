@@ -18,7 +18,7 @@ use super::target::Target;
 /// How many groups of failures a database keeps. Those whose last failure is the oldest go.
 pub const MOST_FAILURE_GROUPS: u32 = 1000;
 
-/// From how many steps of a version on, a database keeps no source line of another step.
+/// The most steps of a version whose source lines a database keeps.
 pub const MOST_SOURCE_LINES: u32 = 1000;
 
 /// The tags of runs, by run.
@@ -36,8 +36,7 @@ pub enum StatisticsWrite {
         /// once. If the reply to a commit is lost, its failures may be counted twice.
         failures: Vec<FailureRow>,
         /// Replaces the lines of these steps, which all processes share. Sorted, and each step
-        /// once.
-        /// Of a version with [`MOST_SOURCE_LINES`] steps, a further step is left out.
+        /// once. Of a version with [`MOST_SOURCE_LINES`] steps, a further step is left out.
         source_lines: Vec<SourceLine>,
     },
     /// Folds old rows into rows of longer spans, over all processes: see [`StatisticsSpan::fold`].

@@ -15,8 +15,7 @@ pub const MOST_ROWS: u32 = 32;
 pub const MOST_AWAITED: u32 = 3;
 
 /// Reads the holders of slots, the due runs before a run, and the steps that parked runs wait for.
-/// Each read is bounded, and uses the indexes of the claim or the keys of
-/// the tables.
+/// Each read is bounded, and uses the indexes of the claim or the keys of the tables.
 #[async_trait]
 pub trait WaitStore {
     /// Returns at most `limit` runs that hold a slot of this queue, or of this gate of it: running

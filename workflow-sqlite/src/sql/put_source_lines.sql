@@ -10,3 +10,4 @@ WHERE (SELECT count(*) FROM workflow_source_lines AS of_version
               WHERE known.workflow_name = added.value ->> 0 AND known.version = added.value ->> 1
                 AND known.step = added.value ->> 2)
 ON CONFLICT (workflow_name, version, step) DO UPDATE SET lines = excluded.lines
+WHERE workflow_source_lines.lines <> excluded.lines

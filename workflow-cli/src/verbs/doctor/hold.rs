@@ -10,8 +10,17 @@ use crate::{Exit, Failure};
 /// The reason of the pauses. It tells a hold from the pauses that operators have ordered before.
 pub(super) const REASON: &str = "held after a restore; workflow doctor --release ends it";
 
-/// Pauses every schedule and every queue that is not paused. May be repeated.
+/// The most queues that [`Operate::queues`] returns.
+const MOST_QUEUES: usize = 1000;
+
+/// Pauses every schedule and every queue that is not paused. May be repeated. Pauses nothing if
+/// there may be more queues than can be listed.
 pub(super) async fn hold(operate: &dyn Operate, output: &Output, author: &Author) -> Result<(), Failure> {
+    let listed = operate.queues().await?;
+    if listed.len() >= MOST_QUEUES {
+        let message = format!("the database has {MOST_QUEUES} queues or more, and not all of them can be held");
+        return Err(Failure::usage(message, "start no worker before you have compared the runs without --hold"));
+    }
     let mut schedules = 0;
     for schedule in all_schedules(operate, output).await? {
         if schedule.state.paused.is_none() {
@@ -20,7 +29,7 @@ pub(super) async fn hold(operate: &dyn Operate, output: &Output, author: &Author
         }
     }
     let mut queues = 0;
-    for queue in operate.queues().await? {
+    for queue in listed {
         if queue.pause.is_none() {
             operate.perform(order(Action::PauseQueue { queue: queue.name }, author)).await?;
             queues += 1;
@@ -71,6 +80,7 @@ pub(super) async fn all_schedules(operate: &dyn Operate, output: &Output) -> Res
     }
 }
 
-fn counted(number: usize, what: &str) -> String {
+/// Returns a number of things in words.
+pub(super) fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }

@@ -88,11 +88,15 @@ fn parse(line: &str) -> Result<Option<(Reference, Facts)>, String> {
 /// Reads a line of a worker's log, a run as `workflow runs list -o jsonl` prints it, or an object
 /// with some of the same fields.
 fn parse_json(value: &Value) -> Result<Option<(Reference, Facts)>, String> {
-    let fields = value.get("fields").unwrap_or(value);
+    // A line that a step of the application has logged is in the span of its run. Its fields are
+    // those of the application, whatever their names.
+    let fields = match value.get("fields") {
+        Some(fields) if fields.get("event").is_none() => value.get("span").unwrap_or(&Value::Null),
+        Some(fields) => fields,
+        None => value,
+    };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
-    // A line that a step of the application has logged is in the span of its run.
-    let of_span = || value.get("span").and_then(|span| span.get("run_id")).and_then(Value::as_str);
-    let id = text("run_id").or(text("run")).or(text("id")).or_else(of_span);
+    let id = text("run_id").or(text("run")).or(text("id"));
     let reference = match (id, text("key")) {
         (Some(id), _) => Reference::Run(id.parse().map_err(|_| format!("{id:?} is not a run id"))?),
         (None, Some(key)) => Reference::Key { key: key.to_owned(), workflow: text("workflow").map(str::to_owned) },
@@ -146,6 +150,10 @@ mod tests {
                 facts(Some(RunStatus::Failed), &[]),
             ),
             (format!(r#"{{"fields":{{"message":"hi"}},"span":{{"run_id":"{ID}"}}}}"#), facts(None, &[])),
+            (
+                format!(r#"{{"fields":{{"id":"cust-7","status":"failed"}},"span":{{"run_id":"{ID}"}}}}"#),
+                facts(None, &[]),
+            ),
             (format!(r#"{{"id":"{ID}","status":"parked","key":"order-1"}}"#), facts(None, &[])),
         ] {
             assert_eq!(parse(&line), Ok(Some((run.clone(), expected))), "{line}");
@@ -154,6 +162,7 @@ mod tests {
         let expected = (key("order-1", Some("checkout")), facts(Some(RunStatus::Succeeded), &[]));
         assert_eq!(parse(by_key), Ok(Some(expected)));
         assert_eq!(parse(r#"{"fields":{"event":"worker_started"}}"#), Ok(None));
+        assert_eq!(parse(r#"{"fields":{"id":"cust-7","key":"order-7"}}"#), Ok(None));
         assert!(parse("{not JSON").is_err() && parse(r#"{"run_id":"7"}"#).is_err());
     }
 }
