@@ -86,6 +86,9 @@ pub(crate) struct Global {
     /// Show times in full (RFC 3339), not shortened
     #[arg(long, global = true)]
     pub(crate) iso: bool,
+    /// Where the database is named
+    #[arg(skip)]
+    pub(crate) naming: crate::target::Naming,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -270,6 +273,11 @@ pub(crate) struct RunWorker {
     /// at /mcp
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
+    /// Export the spans of runs and steps to this collector of OpenTelemetry, by HTTP, as
+    /// http://localhost:4318; default: the one of OTEL_EXPORTER_OTLP_ENDPOINT, if it is set
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL")]
+    pub(crate) traces: Option<String>,
     #[command(flatten)]
     pub(crate) tools: FlowTools,
 }

@@ -8,6 +8,8 @@ use clap::{CommandFactory, FromArgMatches};
 use futures::future::LocalBoxFuture;
 use workflow_flows::FlowRuntime;
 use workflow_sdk::metrics::Metrics;
+#[cfg(feature = "otlp")]
+use workflow_sdk::otel::OpenTelemetry;
 use workflow_sdk::{BoxError, Client, Connect};
 use workflow_worker::Worker;
 
@@ -17,8 +19,12 @@ use crate::flow_worker::flow_worker;
 use crate::output::Output;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
+#[cfg(feature = "otlp")]
+use crate::serving::begin_log_with;
 use crate::serving::{Served, WorkOptions, begin_log, preflight, serve, serve_interface};
-use crate::target::{SetOptions, Target, open_flows};
+use crate::target::{NamedBy, Naming, SetOptions, Target, open_flows};
+#[cfg(feature = "otlp")]
+use crate::traces::TraceExport;
 use crate::{Exit, Failure, completion, demo, flows, inbox, knowledge, prune, template, verbs, versions};
 
 /// Makes the worker of the application.
@@ -158,7 +164,12 @@ impl Kit {
     pub fn run(self, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Exit {
         let command = Arguments::command().name(self.name.clone()).bin_name(self.name.clone());
         let parsed = command.clone().try_get_matches_from(arguments);
-        let parsed = parsed.and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+        let parsed = parsed.and_then(|mut matches| {
+            let naming = Naming::of(&matches);
+            let mut arguments = Arguments::from_arg_matches_mut(&mut matches)?;
+            arguments.global.naming = naming;
+            Ok(arguments)
+        });
         let mut arguments = match parsed {
             Ok(arguments) => arguments,
             Err(refused) => {
@@ -168,7 +179,9 @@ impl Kit {
             }
         };
         if arguments.global.to.is_none() {
-            let own = std::env::var(database_variable(&self.name)).ok().filter(|url| !url.is_empty());
+            let variable = database_variable(&self.name);
+            let own = std::env::var(&variable).ok().filter(|url| !url.is_empty());
+            arguments.global.naming.to = if own.is_some() { NamedBy::Variable(variable) } else { NamedBy::Program };
             arguments.global.to = own.or(self.database);
         }
         let output = Output::new(&arguments.global);
@@ -182,12 +195,12 @@ impl Kit {
                 format!("--flows is for programs without a worker, and {} has one", self.name),
                 "give its runtime the tools of workflow_tools::actions::Actions",
             )),
-            (Some(Verb::Run(run)), Some(make)) => serve_with(target, run, make),
+            (Some(Verb::Run(run)), Some(make)) => serve_with(&self.name, target, run, make),
             (Some(Verb::Run(mut run)), None) if run.tools.flows => target.url().and_then(|url| {
                 let make = flow_worker(url, std::mem::take(&mut run.tools));
-                serve_with(target, run, make)
+                serve_with(&self.name, target, run, make)
             }),
-            (None, Some(make)) => serve_with(target, RunWorker::default(), make),
+            (None, Some(make)) => serve_with(&self.name, target, RunWorker::default(), make),
             (Some(Verb::Preflight { strict }), Some(make)) => block_on(async {
                 let client = target.connect().await?;
                 preflight(make(client).await.map_err(refused)?.worker, strict, &output).await
@@ -247,8 +260,28 @@ pub(crate) fn refused(error: BoxError) -> Failure {
     Failure::new(Exit::Error, format!("the worker was not made: {error}"))
 }
 
-fn serve_with(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failure> {
+/// Begins the log and, if they are wanted, the traces of the worker, and lets the worker work.
+#[cfg_attr(not(feature = "otlp"), allow(unused_variables, reason = "only traces name the program"))]
+fn serve_with(name: &str, target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failure> {
+    #[cfg(feature = "otlp")]
+    if let Some(export) = TraceExport::begin(name, run.traces.as_deref())? {
+        if begin_log_with(run.log, export.layer()) {
+            let done = work(target.observed(OpenTelemetry), run, make);
+            export.stop();
+            return done;
+        }
+        if run.traces.is_some() {
+            return Err(Failure::usage(
+                "--traces has no effect: the program has a subscriber of its own",
+                "add an OpenTelemetry layer to that subscriber; docs/guide/traces.md shows one",
+            ));
+        }
+    }
     begin_log(run.log);
+    work(target, run, make)
+}
+
+fn work(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failure> {
     let RunWorker { concurrency, queues, once, http, no_migrate, .. } = run;
     let options = WorkOptions { concurrency, queues, once };
     multi_thread(async {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use clap::ArgMatches;
+use clap::parser::ValueSource;
 use workflow_flows::{FlowStore, Flows};
 use workflow_remote::Remote;
 use workflow_sdk::operate::{Operate, OperateError};
@@ -38,6 +40,78 @@ fn is_server(to: &str) -> bool {
     to.starts_with("http://") || to.starts_with("https://")
 }
 
+/// Where a value of the global options comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The option itself.
+    #[default]
+    Option,
+    /// This variable of the environment.
+    Variable(String),
+    /// The code of the program, or a default.
+    Program,
+}
+
+/// Where the database of a command is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Naming {
+    pub(crate) to: NamedBy,
+    pub(crate) schema: NamedBy,
+    pub(crate) token: NamedBy,
+}
+
+impl Naming {
+    /// Reads where the values of these arguments come from.
+    pub(crate) fn of(matches: &ArgMatches) -> Self {
+        let named_by = |option: &str, variable: &str| match matches.value_source(option) {
+            Some(ValueSource::CommandLine) => NamedBy::Option,
+            Some(ValueSource::EnvVariable) => NamedBy::Variable(variable.to_owned()),
+            _ => NamedBy::Program,
+        };
+        Self {
+            to: named_by("to", "WORKFLOW_DATABASE_URL"),
+            schema: named_by("schema", "WORKFLOW_SCHEMA"),
+            token: named_by("token", "WORKFLOW_TOKEN"),
+        }
+    }
+}
+
+/// The database or the server of a command, for people.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The absolute path of the file, or the URL without the user, the password and the parameters.
+    pub(crate) address: String,
+    /// `true` if it is a server with the HTTP interface.
+    pub(crate) is_server: bool,
+    /// The schema of the tables, on PostgreSQL.
+    pub(crate) schema: Option<String>,
+    /// `true` if the command has a token for the server.
+    pub(crate) has_token: bool,
+    /// Where all this is named.
+    pub(crate) naming: Naming,
+}
+
+/// Returns a URL without the parts that may hold a secret.
+fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.split(':').next().unwrap_or_default().to_owned();
+    };
+    // A password may have any character, so the last @ ends it.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    format!("{scheme}://{}", rest.split(['?', '#']).next().unwrap_or_default())
+}
+
+/// Returns the absolute path of the file of an SQLite URL.
+fn file_of(url: &str) -> Option<String> {
+    let path = url.strip_prefix("sqlite:")?;
+    let path = path.strip_prefix("//").unwrap_or(path);
+    let path = path.split('?').next().unwrap_or_default();
+    if path.starts_with(':') {
+        return Some(path.to_owned());
+    }
+    Some(std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string()))
+}
+
 /// Opens the deployed flows of a database.
 pub(crate) async fn open_flows(url: &str, client: &Client) -> Result<Flows, Failure> {
     let store = FlowStore::connect(url).await.map_err(OperateError::from)?;
@@ -58,6 +132,22 @@ impl Target {
     /// Returns the URL of the database that is named.
     pub(crate) fn url(&self) -> Result<String, Failure> {
         url(&self.global)
+    }
+
+    /// Returns the database or the server that is named, for people.
+    pub(crate) fn place(&self) -> Place {
+        let to = self.global.to.as_deref().unwrap_or_default();
+        // A server has no such URL, and a command without a target fails before it shows the place.
+        let url = database_url(to).unwrap_or_else(|_| to.to_owned());
+        let file = file_of(&url);
+        let is_server = is_server(to);
+        Place {
+            schema: (!is_server && file.is_none()).then(|| self.global.schema.clone()),
+            address: file.unwrap_or_else(|| without_secrets(&url)),
+            is_server,
+            has_token: self.global.token.is_some(),
+            naming: self.global.naming.clone(),
+        }
     }
 
     /// Returns the PostgreSQL schema of the tables.
@@ -144,5 +234,30 @@ impl Target {
         let Self { global, options } = self;
         let connect = options(Client::connect(url(&global)?)).schema(&global.schema).migrate(migrate);
         Ok(connect.timeout(global.timeout).call_timeout(global.timeout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_target_has_no_secret() {
+        for (url, shown) in [
+            ("postgres://ann:s3cr3t@db.internal:5432/orders?sslmode=require", "postgres://db.internal:5432/orders"),
+            ("postgres://ann:p@ss?word@db/orders", "postgres://db/orders"),
+            ("postgresql:///orders?host=/tmp&password=s3cr3t", "postgresql:///orders"),
+            ("https://ann:s3cr3t@ops.example/workflows", "https://ops.example/workflows"),
+            ("postgres:s3cr3t", "postgres"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+            assert_eq!(file_of(url), None);
+        }
+        let here = std::env::current_dir().unwrap_or_default();
+        let file = here.join("orders.db").display().to_string();
+        for url in ["sqlite://orders.db", "sqlite:orders.db", "sqlite://orders.db?mode=ro"] {
+            assert_eq!(file_of(url).as_deref(), Some(file.as_str()), "{url}");
+        }
+        assert_eq!(file_of("sqlite:///srv/orders.db").as_deref(), Some("/srv/orders.db"));
     }
 }

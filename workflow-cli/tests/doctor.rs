@@ -4,14 +4,21 @@
 
 mod common;
 
-use common::Shell;
+use std::process::Output;
+use std::time::{Duration, SystemTime};
+
+use common::{Shell, doubled};
 use serde_json::Value;
 use workflow_sdk::operate::DatabaseView;
-use workflow_tests::{Database, Live, RawConnection};
+use workflow_sdk::{Schedule, Timestamp};
+use workflow_tests::{Database, Live, LocalWorker, RawConnection, until};
 
 /// Returns the findings of `workflow doctor`, one a line: level, fact, and fix.
 fn findings(shell: &Shell) -> Vec<String> {
-    let output = shell.run(&["doctor", "--json"]);
+    findings_in(shell.run(&["doctor", "--json"]))
+}
+
+fn findings_in(output: Output) -> Vec<String> {
     let told = String::from_utf8(output.stdout).unwrap();
     let found: Vec<Value> = serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}"));
     let text = |finding: &Value, field: &str| finding[field].as_str().unwrap_or_default().to_owned();
@@ -39,8 +46,8 @@ async fn faults_that_can_be_made_are_found(database: Database, by_server: bool) 
     let shell = if by_server { Shell::over_http(&live).await } else { Shell::of(&live) };
     let kind = if database == Database::Sqlite { "SQLite" } else { "PostgreSQL" };
     let found = findings(&shell);
-    assert!(found[0].starts_with(&format!("ok|{kind} ")) && found[0].contains(", schema level 1, "), "{found:?}");
-    assert!(!found.iter().any(|line| line.contains("6000") || line.contains("gate ")), "{found:?}");
+    assert!(found[1].starts_with(&format!("ok|{kind} ")) && found[1].contains(", schema level 1, "), "{found:?}");
+    assert!(!found.iter().any(|line| line.contains(" is 6000") || line.contains("gate ")), "{found:?}");
 
     shell.says(&["limits", "set", "llm", "--concurrency", "6000"]);
     shell.says(&["queues", "limit", "mail", "--concurrency", "6000"]);
@@ -172,4 +179,207 @@ async fn a_role_with_few_rights_is_told_what_it_lacks() {
     raw.execute(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     drop(raw);
     live.sweep().await;
+}
+
+async fn the_database_is_said_with_the_place_that_names_it(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    let found = findings(&shell);
+    let place = &found[0];
+    assert!(place.starts_with("ok|the database is ") && !place.contains('@'), "{place}");
+    assert!(place.contains(", as the variable WORKFLOW_DATABASE_URL says"), "{place}");
+    let schema = live.schema().map(|schema| format!("; its schema is {schema}, as the variable WORKFLOW_SCHEMA says"));
+    assert_eq!(place.contains("; its schema is "), schema.is_some(), "{place}");
+    assert!(schema.is_none_or(|schema| place.contains(&schema)), "{place}");
+    let option = findings_in(shell.run(&["doctor", "--json", "--to", &shell.url]));
+    assert!(option[0].contains(", as --to says"), "the option wins: {option:?}");
+    let server = Shell::over_http(&live).await;
+    let said = format!(
+        "ok|the server is {}, as the variable WORKFLOW_DATABASE_URL says; its token comes from the variable \
+         WORKFLOW_TOKEN|",
+        server.url
+    );
+    assert_eq!(findings(&server)[0], said);
+    assert!(!findings(&server).iter().any(|line| line.contains("unencrypted")), "it is this machine");
+    // Another name of this machine, which does not show that it is one.
+    let far = Shell { url: server.url.replace("127.0.0.1", "0.0.0.0"), ..server };
+    let plain = findings(&far);
+    assert!(finding(&plain, "the token goes to 0.0.0.0 unencrypted").starts_with("warn|"), "{plain:?}");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_is_said_with_the_place_that_names_it_on_sqlite() {
+    the_database_is_said_with_the_place_that_names_it(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_is_said_with_the_place_that_names_it_on_postgres() {
+    the_database_is_said_with_the_place_that_names_it(Database::Postgres).await;
+}
+
+/// Returns a schedule whose input only a worker that declares it can compute.
+fn computed() -> Schedule {
+    Schedule::cron("computed", "0 1 1 1 *").zone("UTC").start_with(doubled, |_| 21)
+}
+
+async fn until_one_worker_lives(shell: &Shell) {
+    let words = "|1 worker lives and serves 1 workflow in 1 version|";
+    until("one worker lives", async || findings(shell).iter().any(|line| line.contains(words)).then_some(())).await;
+}
+
+async fn faults_of_schedules_are_found(database: Database, by_server: bool) {
+    let live = Live::new(database).await;
+    let shell = if by_server { Shell::over_http(&live).await } else { Shell::of(&live) };
+    let of_schedules = |shell: &Shell| {
+        let found = findings(shell);
+        found.into_iter().filter(|line| line.contains("|schedule ")).collect::<Vec<_>>()
+    };
+    let nightly = Schedule::cron("nightly", "0 0 1 1 *").zone("UTC").start(doubled, 21);
+    let worker = live.worker(()).register(doubled).schedule(nightly).schedule(computed());
+    let working = LocalWorker::start(worker);
+    until_one_worker_lives(&shell).await;
+    assert_eq!(of_schedules(&shell), Vec::<String>::new());
+
+    shell.says(&["schedules", "update", "nightly", "--cron", "0 2 1 1 *", "--overlap", "allow"]);
+    shell.says(&["schedules", "create", "orphan", "without_code", "--cron", "0 0 1 1 *"]);
+    let found = of_schedules(&shell);
+    let drift = finding(&found, "schedule nightly is in drift");
+    assert!(drift.starts_with("warn|") && drift.contains("what code declares: times, policies|"), "{drift}");
+    assert!(drift.ends_with("workflow schedules revert nightly"), "{drift}");
+    let orphan = finding(&found, "schedule orphan starts runs of without_code version 1 in queue default");
+    assert!(orphan.starts_with("warn|") && orphan.ends_with("workflow schedules delete orphan"), "{orphan}");
+    // The fixes that it names.
+    shell.says(&["schedules", "revert", "nightly"]);
+    shell.says(&["schedules", "delete", "orphan"]);
+    assert_eq!(of_schedules(&shell), Vec::<String>::new());
+
+    // The worker that can compute the input is gone when the schedule is due.
+    working.stop().await;
+    let due = (Timestamp::from(SystemTime::now()) - Duration::from_secs(600)).as_micros();
+    let mut raw = live.raw().await;
+    let record = match database {
+        Database::Postgres => format!("jsonb_set(record::jsonb, '{{state,next_at}}', '{due}')::text"),
+        _ => format!("json_set(record, '$.state.next_at', {due})"),
+    };
+    let set = format!("UPDATE workflow_schedules SET available_at = {due}, record = {record} WHERE name = 'computed'");
+    raw.execute(set).await;
+    let found = of_schedules(&shell);
+    let late = finding(&found, "schedule computed was due 10 min");
+    assert!(late.starts_with("bad|") && late.ends_with("|start a worker"), "{late}");
+    let working = LocalWorker::start(live.worker(()).register(doubled));
+    until_one_worker_lives(&shell).await;
+    let found = of_schedules(&shell);
+    assert!(finding(&found, "schedule computed was due").contains("start a worker that declares it"), "{found:?}");
+    working.stop().await;
+    let working = LocalWorker::start(live.worker(()).register(doubled).schedule(computed()));
+    until("the schedule is fired", async || of_schedules(&shell).is_empty().then_some(())).await;
+    working.stop().await;
+    drop(raw);
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_schedules_are_found_on_sqlite() {
+    faults_of_schedules_are_found(Database::Sqlite, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_schedules_are_found_on_postgres() {
+    faults_of_schedules_are_found(Database::Postgres, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_schedules_are_found_by_a_server() {
+    faults_of_schedules_are_found(Database::Sqlite, true).await;
+}
+
+/// The host of the program has zone data with another zone alone.
+async fn a_zone_that_the_data_lacks_is_found(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    let nightly = Schedule::cron("nightly", "0 7 * * *").zone("Europe/Berlin").start(doubled, 21);
+    live.client.create_schedule(nightly).await.unwrap();
+    assert!(finding(&findings(&shell), "zone data ").starts_with("ok|"));
+    let zones = tempfile::tempdir().unwrap();
+    // No file of a known zone, so it is never read further than its first bytes.
+    std::fs::write(zones.path().join("Nowhere"), b"TZif").unwrap();
+    std::fs::write(zones.path().join("tzdata.zi"), "# version 1999z\n# no rules\n").unwrap();
+    let there = || {
+        let mut command = shell.command(&["doctor", "--json"]);
+        findings_in(command.env("TZDIR", zones.path()).output().unwrap())
+    };
+    let found = there();
+    let data = finding(&found, "zone data 1999z, from ");
+    assert!(data.starts_with("ok|") && data.contains(&zones.path().display().to_string()), "{data}");
+    let zone = finding(&found, "schedule nightly has the time zone Europe/Berlin, which the zone data lacks");
+    assert!(zone.starts_with("bad|") && zone.ends_with("workflow schedules update nightly --zone ZONE"), "{zone}");
+    shell.says(&["schedules", "update", "nightly", "--zone", "UTC"]);
+    assert!(!there().iter().any(|line| line.contains("|schedule ")), "the fix that it names");
+    // A record of another release is told from a zone that is unknown.
+    let mut raw = live.raw().await;
+    raw.execute("UPDATE workflow_schedules SET record = '{}'").await;
+    let found = findings(&shell);
+    let unreadable = finding(&found, "schedule nightly is not understood: ");
+    assert!(unreadable.starts_with("bad|") && unreadable.contains("deploy the release that wrote it"), "{unreadable}");
+    drop(raw);
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zone_that_the_data_lacks_is_found_on_sqlite() {
+    a_zone_that_the_data_lacks_is_found(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zone_that_the_data_lacks_is_found_on_postgres() {
+    a_zone_that_the_data_lacks_is_found(Database::Postgres).await;
+}
+
+async fn a_recount_compares_the_statistics_with_the_runs(database: Database, by_server: bool) {
+    let live = Live::new(database).await;
+    let shell = if by_server { Shell::over_http(&live).await } else { Shell::of(&live) };
+    for number in 0..12 {
+        live.client.start_by_name("without_code", &number.into()).await.unwrap();
+    }
+    live.client.executor().write_statistics().await;
+    assert!(!findings(&shell).iter().any(|line| line.contains("the statistics")), "only if it is asked for");
+    let recount = || {
+        let found = findings_in(shell.run(&["doctor", "--recount", "--json"]));
+        finding(&found, "started runs in the last ").to_owned()
+    };
+    let equal = recount();
+    assert!(equal.starts_with("ok|the statistics count 12 "), "{equal}");
+    assert!(equal.ends_with(", and the tables have 12|"), "{equal}");
+
+    let mut raw = live.raw().await;
+    raw.execute(
+        "UPDATE workflow_stats SET started = started + 100
+         WHERE begins_at = (SELECT max(begins_at) FROM workflow_stats)",
+    )
+    .await;
+    let more = recount();
+    assert!(more.starts_with("warn|the statistics count 112 ") && more.contains("were deleted"), "{more}");
+    raw.execute("UPDATE workflow_stats SET started = 0").await;
+    let fewer = recount();
+    assert!(fewer.starts_with("warn|the statistics count 0 ") && fewer.contains("trust the tables"), "{fewer}");
+    assert_eq!(raw.number("SELECT count(*) FROM workflow_stats WHERE started <> 0").await, 0, "it changes nothing");
+    shell.check(&["doctor", "--recount", "--release"], 2, "", "cannot be used with");
+    drop(raw);
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recount_compares_the_statistics_with_the_runs_on_sqlite() {
+    a_recount_compares_the_statistics_with_the_runs(Database::Sqlite, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recount_compares_the_statistics_with_the_runs_on_postgres() {
+    a_recount_compares_the_statistics_with_the_runs(Database::Postgres, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recount_compares_the_statistics_with_the_runs_by_a_server() {
+    a_recount_compares_the_statistics_with_the_runs(Database::Sqlite, true).await;
 }

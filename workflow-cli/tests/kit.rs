@@ -41,6 +41,17 @@ fn a_variable_with_the_name_of_the_program_names_its_database() {
     assert!(exists("general.db") && !exists("other.db"));
     migrate(&[("ORDERS_DATABASE_URL", "")]);
     assert!(exists("orders.db"), "the database of the code");
+    let examine = |variables: &[(&str, &str)], arguments: &[&str], words: &str| {
+        let mut command = command(&directory, &[&["doctor"][..], arguments].concat());
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && told.contains(words), "not {words:?} in {told}");
+    };
+    examine(&[], &[], "orders.db, as the program says");
+    examine(&[("ORDERS_DATABASE_URL", "own.db")], &[], "own.db, as the variable ORDERS_DATABASE_URL says");
+    let both = [("ORDERS_DATABASE_URL", "own.db"), ("WORKFLOW_DATABASE_URL", "general.db")];
+    examine(&both, &[], "general.db, as the variable WORKFLOW_DATABASE_URL says");
+    examine(&both, &["--to", "own.db"], "own.db, as --to says");
 }
 
 fn run(directory: &tempfile::TempDir, arguments: &[&str]) -> Output {

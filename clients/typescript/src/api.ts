@@ -2934,6 +2934,7 @@ export interface components {
             database: components["schemas"]["DatabaseView"];
             /** @description The release of the program that has asked the database. Over HTTP, that is the server. */
             release: string;
+            zone_data?: components["schemas"]["ZoneDataView"] | null;
         };
         /** @description The rows of a table, as the server estimates them. */
         TableView: {
@@ -3032,12 +3033,14 @@ export interface components {
             /** @description The name of the type: the name under which the value is stored, not the type's Rust path. */
             type_name: string;
         };
-        /** @description A schedule that this program does not understand: a later release wrote it. */
+        /** @description A schedule that this program does not understand: a later release wrote it, or the zone data of this program lacks its time zone. */
         UnreadableView: {
             /** @description The name. */
             name: string;
             /** @description The reason. */
             reason: string;
+            /** @description The time zone that the zone data of this program lacks, if that is the reason. */
+            unknown_zone?: string | null;
         };
         /** @description Changes a schedule. A setting that the order leaves out keeps its value, even if another order changes it meanwhile. New times count from now.  Of a schedule that code declares, all but the input and the version can be changed. The change holds until RevertSchedule, also when a worker declares the schedule again. */
         UpdateSchedule: {
@@ -3093,6 +3096,13 @@ export interface components {
             name: string;
             /** @description Its versions by queue, in the order of queue and version. */
             versions: components["schemas"]["VersionView"][];
+        };
+        /** @description The time zone data by which a program computes the times of schedules. */
+        ZoneDataView: {
+            /** @description The directory of the host that has the data. `None`: the data is a part of the program. */
+            directory?: string | null;
+            /** @description The release of the data, such as `2025b`. `None`: the directory does not name it. */
+            version?: string | null;
         };
     };
     responses: never;

@@ -1,17 +1,19 @@
 //! Looks for faults that an operator can mend.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use comfy_table::{Cell, Color};
 use serde::Serialize;
+use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{
     Counts, LimitView, ListSchedules, Operate, QueueView, SchedulePage, SystemView, WorkerView, WorkflowView,
 };
-use workflow_sdk::{PauseCause, Timestamp};
 
 use crate::arguments::{Author, Examine};
 use crate::clock::span;
 use crate::output::{Output, Rows};
+use crate::target::Place;
 use crate::{Exit, Failure};
 
 use super::counts::shown;
@@ -20,6 +22,9 @@ mod database;
 mod hold;
 mod record;
 mod restore;
+mod schedules;
+mod statistics;
+mod target;
 
 /// How long a run may be due before that is a fault, although a worker serves its queue.
 const LATE: Duration = Duration::from_secs(300);
@@ -75,13 +80,18 @@ struct Facts {
     schedules: SchedulePage,
 }
 
-pub(super) async fn run(operate: &dyn Operate, output: &Output, arguments: Examine) -> Result<Exit, Failure> {
-    let Examine { after_restore, hold: is_held, release, actor } = arguments;
+pub(super) async fn run(
+    operate: &dyn Operate,
+    output: &Output,
+    place: &Place,
+    arguments: Examine,
+) -> Result<Exit, Failure> {
+    let Examine { after_restore, hold: is_held, release, recount, actor } = arguments;
     let author = Author { reason: Some(hold::REASON.to_owned()), actor };
     if release {
         return hold::release(operate, output, &author).await;
     }
-    let Some(source) = after_restore else { return examine(operate, output).await };
+    let Some(source) = after_restore else { return examine(operate, output, place, recount).await };
     // A file that is refused changes nothing, so it is read first.
     let known = source.as_deref().map(record::read).transpose()?.unwrap_or_default();
     if is_held {
@@ -90,7 +100,7 @@ pub(super) async fn run(operate: &dyn Operate, output: &Output, arguments: Exami
     restore::examine(operate, output, known).await
 }
 
-async fn examine(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
+async fn examine(operate: &dyn Operate, output: &Output, place: &Place, recount: bool) -> Result<Exit, Failure> {
     let facts = Facts {
         system: operate.system().await?,
         counts: operate.counts().await?,
@@ -100,7 +110,13 @@ async fn examine(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure
         limits: operate.limits().await?,
         schedules: operate.schedules(ListSchedules::new().limit(SCHEDULES)).await?,
     };
-    let findings = diagnose(&facts, output.clock().now());
+    let now = output.clock().now();
+    let mut findings = Vec::new();
+    target::examine(place, &mut findings);
+    findings.extend(diagnose(&facts, now));
+    if recount {
+        findings.push(statistics::recount(operate, now).await?);
+    }
     output.list(&findings, &findings, |finding| finding.fact.clone(), |_| table(&findings))?;
     let is_bad = findings.iter().any(|finding| finding.level == Level::Bad);
     Ok(if is_bad { Exit::Error } else { Exit::Ok })
@@ -127,7 +143,7 @@ fn diagnose(facts: &Facts, now: Timestamp) -> Vec<Finding> {
     stuck(facts, &mut findings);
     queues(facts, now, &mut findings);
     limits(facts, &mut findings);
-    schedules(facts, &mut findings);
+    schedules::examine(facts, now, &mut findings);
     findings
 }
 
@@ -137,8 +153,8 @@ fn workers(Facts { workers, counts, system, .. }: &Facts, findings: &mut Vec<Fin
     findings.push(match (live, due) {
         (0, 0) => Finding::warn("no worker lives", "start one before runs are due"),
         (0, _) => Finding::bad(format!("no worker lives, and {} runs are due", shown(counts.due)), "start a worker"),
-        (1, _) => Finding::ok("1 worker lives"),
-        (live, _) => Finding::ok(format!("{live} workers live")),
+        (1, _) => Finding::ok(format!("1 worker lives and serves {}", served(workers))),
+        (live, _) => Finding::ok(format!("{live} workers live and serve {}", served(workers))),
     });
     let dead = workers.len() - live;
     let fix = if live > 0 { "a living worker takes over its runs within seconds" } else { "start a worker" };
@@ -159,6 +175,14 @@ fn workers(Facts { workers, counts, system, .. }: &Facts, findings: &mut Vec<Fin
             "declare a retention: Worker::retain",
         ));
     }
+}
+
+/// Returns how many workflows the live workers serve, and in how many versions.
+fn served(workers: &[WorkerView]) -> String {
+    let lanes = || workers.iter().filter(|worker| worker.live).flat_map(|worker| &worker.lanes);
+    let workflows: BTreeSet<&str> = lanes().map(|lane| lane.workflow.as_str()).collect();
+    let versions: BTreeSet<_> = lanes().map(|lane| (&lane.workflow, &lane.version)).collect();
+    format!("{} in {}", hold::counted(workflows.len(), "workflow"), hold::counted(versions.len(), "version"))
 }
 
 fn unserved(Facts { workflows, .. }: &Facts, findings: &mut Vec<Finding>) {
@@ -252,26 +276,6 @@ fn limits(Facts { limits, .. }: &Facts, findings: &mut Vec<Finding>) {
                 ),
             ));
         }
-    }
-}
-
-fn schedules(Facts { schedules, .. }: &Facts, findings: &mut Vec<Finding>) {
-    for schedule in &schedules.unreadable {
-        let fact = format!("schedule {} is not understood: {}", schedule.name, schedule.reason);
-        findings.push(Finding::bad(fact, "deploy the release that wrote it, or a later one"));
-    }
-    for schedule in &schedules.items {
-        let Some(pause) = &schedule.state.paused else { continue };
-        if pause.cause != PauseCause::Operator {
-            let fact = format!("schedule {} is paused: {}", schedule.name, pause.reason);
-            findings.push(Finding::warn(fact, format!("workflow schedules show {}", schedule.name)));
-        }
-    }
-    if schedules.next.is_some() {
-        findings.push(Finding::warn(
-            format!("only the first {SCHEDULES} schedules were looked at"),
-            "workflow schedules list",
-        ));
     }
 }
 

@@ -39,7 +39,7 @@ use crate::arguments::{NextTimes, RunsVerb, SchedulesVerb, Verb};
 use crate::completion::script;
 use crate::output::Output;
 use crate::standby;
-use crate::target::{Target, open_flows};
+use crate::target::{Place, Target, open_flows};
 use crate::{Exit, Failure};
 
 /// The program and its version.
@@ -91,11 +91,12 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
     if let Verb::Schedules(SchedulesVerb::Next(NextTimes { cron: Some(expression), zone, count, .. })) = &verb {
         return schedule_orders::next_of_expression(output, expression, zone, *count);
     }
+    let place = target.place();
     let (operate, client) = target.operate().await?;
     if let Some(client) = &client {
         standby::tell(client, output).await?;
     }
-    let exit = operate_with(&*operate, verb, output).await;
+    let exit = operate_with(&*operate, verb, output, &place).await;
     if let Some(client) = client {
         // This process ends before it would write what it has counted.
         client.executor().write_statistics().await;
@@ -103,7 +104,7 @@ pub(crate) async fn run(target: Target, verb: Verb, mut command: Command, output
     exit
 }
 
-async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Result<Exit, Failure> {
+async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output, place: &Place) -> Result<Exit, Failure> {
     match verb {
         Verb::Runs(RunsVerb::Start(start)) => run_start::start(operate, output, *start).await,
         Verb::Runs(RunsVerb::List(list)) => run_list::list(operate, output, list).await,
@@ -130,7 +131,7 @@ async fn operate_with(operate: &dyn Operate, verb: Verb, output: &Output) -> Res
         Verb::Audit(audit) => audit::list(operate, output, audit).await,
         Verb::Stats(stats) => statistics::show(operate, output, stats).await,
         Verb::Failures(failures) => failures::list(operate, output, failures).await,
-        Verb::Doctor(examine) => doctor::run(operate, output, examine).await,
+        Verb::Doctor(examine) => doctor::run(operate, output, place, examine).await,
         Verb::Completions { .. } | Verb::Demo(_) | Verb::Flow(_) | Verb::New(_) | Verb::Run(_) => Ok(Exit::Ok),
         Verb::Migrate(_) | Verb::Version => Ok(Exit::Ok),
         Verb::Dashboard(_) | Verb::Mcp(_) | Verb::Serve(_) => Ok(Exit::Ok),

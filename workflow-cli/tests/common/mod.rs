@@ -117,6 +117,8 @@ pub fn assert_snapshot(name: &str, text: &str) {
     // The database of the moment, and a server that may run without fsync because tests need none.
     settings.add_filter(r"(SQLite|PostgreSQL) \d[^\n]*, schema level \d+, [\d.]+ \w+", "[database]");
     settings.add_filter(r"(?m)^warn the server runs without [^\n]*\n", "");
+    settings.add_filter(r"the (database|server) is [^\n]*, as [^\n]* says[^\n]*", "[target]");
+    settings.add_filter(r"zone data [^\n]*, (from|a part of) [^\n]*", "[zone data]");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_snapshot_path("../snapshots");
     settings.bind(|| insta::assert_snapshot!(name, text));

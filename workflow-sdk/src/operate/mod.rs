@@ -86,4 +86,5 @@ pub use workflow_engine::model::{
     OpenTransactionView, PostgresView, Retention, RunId, RunNow, RunSummary, SleepingGate, SqliteView, StandbyView,
     StatisticsSpan, TableView,
 };
+pub use workflow_engine::schedule::ZoneDataView;
 pub use workflow_engine::store::{Direction, SCAN_BUDGET};

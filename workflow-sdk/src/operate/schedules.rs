@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use workflow_engine::model::{StoredSchedule, Timestamp};
-use workflow_engine::schedule::{Declaration, Occurrence, Origin, Record, ScheduleState};
+use workflow_engine::schedule::{Declaration, InvalidSchedule, Occurrence, Origin, Record, ScheduleState};
 
 use crate::{BackfillPreview, Client};
 
@@ -102,7 +102,8 @@ pub struct ScheduleView {
     pub next: Vec<Timestamp>,
 }
 
-/// A schedule that this program does not understand: a later release wrote it.
+/// A schedule that this program does not understand: a later release wrote it, or the zone data of
+/// this program lacks its time zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -111,6 +112,9 @@ pub struct UnreadableView {
     pub name: String,
     /// The reason.
     pub reason: String,
+    /// The time zone that the zone data of this program lacks, if that is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_zone: Option<String>,
 }
 
 /// An occurrence of a schedule.
@@ -180,7 +184,7 @@ pub(super) async fn schedules(client: &Client, list: ListSchedules) -> Result<Sc
     for row in rows {
         match view(&row, now) {
             Ok(schedule) => items.push(schedule),
-            Err(reason) => unreadable.push(UnreadableView { name: row.name, reason }),
+            Err(schedule) => unreadable.push(schedule),
         }
     }
     Ok(SchedulePage { items, unreadable, next })
@@ -194,13 +198,21 @@ pub(super) async fn schedule(client: &Client, name: &str) -> Result<ScheduleView
         return Err(OperateError::unknown_name("schedule", name, known.iter().map(|row| row.name.as_str())));
     };
     let now = client.read(store.next_due(&[])).await?.now;
-    view(&row, now).map_err(OperateError::not_understood)
+    view(&row, now).map_err(|unreadable| OperateError::not_understood(unreadable.reason))
 }
 
 /// Returns a schedule as it is shown, or the reason why this program does not understand it.
-fn view(row: &StoredSchedule, now: Timestamp) -> Result<ScheduleView, String> {
-    let record = Record::of(row).map_err(|error| error.to_string())?;
-    let calendar = record.calendar(&row.name).map_err(|error| error.to_string())?;
+fn view(row: &StoredSchedule, now: Timestamp) -> Result<ScheduleView, UnreadableView> {
+    let unreadable = |reason: String, unknown_zone| UnreadableView { name: row.name.clone(), reason, unknown_zone };
+    let record = Record::of(row).map_err(|error| unreadable(error.to_string(), None))?;
+    let calendar = record.calendar(&row.name).map_err(|error| {
+        let reason = error.to_string();
+        let unknown_zone = match error {
+            InvalidSchedule::Zone { zone, .. } => Some(zone),
+            _ => None,
+        };
+        unreadable(reason, unknown_zone)
+    })?;
     let declaration = record.declaration().clone();
     let Record { origin, declared, changed, state } = record;
     // Without a worker, the next occurrence may lie far in the past.
