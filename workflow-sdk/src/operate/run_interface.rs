@@ -225,7 +225,7 @@ pub trait OperateRuns: fmt::Debug + Send + Sync {
 
     /// Reads some steps of the timeline of a run, for a run with many: see
     /// [`timeline`](OperateRuns::timeline). However many steps the run has, the database reads only
-    /// those of the window, by an index.
+    /// the steps of the window, by an index.
     ///
     /// # Errors
     /// [`NotFound`](OperateErrorCode::NotFound), [`BadLimit`](OperateErrorCode::BadLimit),

@@ -88,8 +88,8 @@ fn parse(line: &str) -> Result<Option<(Reference, Facts)>, String> {
 /// Reads a line of a worker's log, a run as `workflow runs list -o jsonl` prints it, or an object
 /// with some of the same fields.
 fn parse_json(value: &Value) -> Result<Option<(Reference, Facts)>, String> {
-    // A line that a step of the application has logged is in the span of its run. Its fields are
-    // those of the application, whatever their names.
+    // A line without an event comes from the application: its fields may have any names, and only
+    // the span names the run.
     let fields = match value.get("fields") {
         Some(fields) if fields.get("event").is_none() => value.get("span").unwrap_or(&Value::Null),
         Some(fields) => fields,
