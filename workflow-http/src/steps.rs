@@ -77,7 +77,7 @@ pub(crate) async fn decide_by_token(
     let bearer = Caller::new(bearer, &headers);
     let action = match report {
         Some(report) => flows.done(run, &key, report, &bearer.actor.name).await,
-        None => flows.ready(run, &key, answer, &bearer.actor.name).await,
+        None => flows.ready_by_token(run, &key, answer, &bearer.actor.name).await,
     };
     let action = action.map_err(|error| without_other_gates(error.into()))?;
     let decided = carry_out(&*shared.operate, &bearer, Order::new(action)).await;

@@ -318,6 +318,50 @@ async fn a_gate_is_answered_once_on_postgres() {
     a_gate_is_answered_once(Database::Postgres).await;
 }
 
+/// The first visit of the approval fails before it waits, so its waits have smaller numbers than
+/// its visits.
+const SIGNS: &str = "flow: 1\nname: signs\ngraph:\n  \
+                     start: { set: { n: 0 }, next: sign }\n  \
+                     sign: { approval: { to: ops, title: \"Sign {{10 / vars.n}}?\" }, max_visits: 9, \
+                     on_error: { goto: one }, branch: [ { if: vars.n == 2, then: end } ], else: one }\n  \
+                     one: { set: { n: 1 }, max_visits: 9, next: sign }\n  \
+                     end: { set: { fine: true }, done: true }\n";
+
+async fn a_late_token_decides_no_later_visit(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(tools().build()).register(flow));
+    let operator = serve(&live, by_token()).await.with("operator olga");
+    let bearer = serve(&live, by_token()).await;
+    beside(move || {
+        let run = start(&operator, &json!({ "document": SIGNS }));
+        let tokens = Tokens::new(KEY).unwrap();
+        let gate = |visit| {
+            let token = tokens.issue(&Gate { run: run.clone(), key: "sign".to_owned(), visit });
+            format!("/api/v1/gates/{token}")
+        };
+        waits_for(&operator, &run, "sign");
+        assert_eq!(bearer.post(&gate(1), &json!({})).json()["outcome"], "decided");
+        waits_for(&operator, &run, "sign:1");
+        bearer.post(&gate(1), &json!({ "approved": false })).refuses(409, "conflict");
+        assert_eq!(operator.get(&format!("/api/v1/approvals?run={run}")).json()["items"][0]["key"], "sign:1");
+        assert_eq!(bearer.post(&gate(2), &json!({})).json()["outcome"], "decided");
+        waits_for(&operator, &run, "sign:2");
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_token_decides_no_later_visit_on_sqlite() {
+    a_late_token_decides_no_later_visit(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_token_decides_no_later_visit_on_postgres() {
+    a_late_token_decides_no_later_visit(Database::Postgres).await;
+}
+
 const OUTSIDE: &str = "flow: 1\nname: outside\ndo:\n  - { id: print, tool: hand_over, external: true, args: { page: 1 }, retry: { attempts: 2, delay: 1ms, jitter: false } }\n  \
                        - { id: bind, tool: hand_over, external: true, output: { bound: \"{{result.pages}}\" } }\n";
 

@@ -90,6 +90,29 @@ impl Flows {
         answer_step(self.client.operate(), run, key, answer, by).await
     }
 
+    /// Returns the action that [`ready`](Flows::ready) returns, for the run and the key that
+    /// [`open_token`](Flows::open_token) has returned: the key names one visit of the step.
+    ///
+    /// # Errors
+    /// [`Conflict`](Code::Conflict) if the present visit of the step is another one, and those of
+    /// [`ready`](Flows::ready).
+    pub async fn ready_by_token(
+        &self,
+        run: RunId,
+        key: &str,
+        answer: Answer,
+        by: &str,
+    ) -> Result<Action, OperateError> {
+        let operate = self.client.operate();
+        let history = read_history(operate, run).await?;
+        let step = StepKey::parse(key);
+        if !step.is_present(&history) {
+            let message = format!("the run is at another visit of step {:?}", step.name);
+            return Err(OperateError::new(Code::Conflict, message, "ask for a new link"));
+        }
+        answer_visit(operate, run, &history, &step, answer, by).await
+    }
+
     /// Returns the action that ends this step with a result from outside. A decision without
     /// options takes the result as its choice.
     ///
@@ -126,13 +149,23 @@ pub async fn answer_step(
     by: &str,
 ) -> Result<Action, OperateError> {
     let history = read_history(operate, run).await?;
-    let step = StepKey::parse(key);
-    match Question::find(operate, run, &history, &step).await? {
-        Some(question) => choose(run, &step, &question, answer, by),
-        None if answer.choice.is_some() => Err(waits_for_no_choice(key)),
+    answer_visit(operate, run, &history, &StepKey::parse(key), answer, by).await
+}
+
+async fn answer_visit(
+    operate: &dyn Operate,
+    run: RunId,
+    history: &[HistoryItem],
+    step: &StepKey<'_>,
+    answer: Answer,
+    by: &str,
+) -> Result<Action, OperateError> {
+    match Question::find(operate, run, history, step).await? {
+        Some(question) => choose(run, step, &question, answer, by),
+        None if answer.choice.is_some() => Err(waits_for_no_choice(step.name)),
         None => {
             let Answer { approved: approve, note, .. } = answer;
-            let step = step.open_approval(&history).unwrap_or_else(|| step.of_approval());
+            let step = step.open_approval(history).unwrap_or_else(|| step.of_approval());
             Ok(Action::DecideApproval { run, step, approve, note })
         }
     }
@@ -213,10 +246,14 @@ impl<'k> StepKey<'k> {
     /// that of a token has. If a visit failed before it waited, the next approval has a smaller
     /// one.
     fn open_approval(&self, history: &[HistoryItem]) -> Option<String> {
-        let (present, _) = self.prepared(history)?;
         let is_open = |row: &&HistoryItem| row.kind == StepKind::Approval && row.position.is_none();
         let mut open = history.iter().filter(is_open).filter(|row| visit_of(&row.step, self.name).is_some());
-        if self.visit == Some(present) { open.next().map(|row| row.step.clone()) } else { None }
+        if self.is_present(history) { open.next().map(|row| row.step.clone()) } else { None }
+    }
+
+    /// Returns whether this key has the number of the present visit.
+    fn is_present(&self, history: &[HistoryItem]) -> bool {
+        self.visit.is_some() && self.visit == self.prepared(history).map(|(present, _)| present)
     }
 
     /// Returns the name of the signal of this kind that the step waits for.
