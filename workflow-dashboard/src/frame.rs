@@ -126,7 +126,7 @@ impl Known {
 
     async fn read(operate: &dyn Operate) -> Result<Self, OperateError> {
         let (approvals, workers, system) =
-            futures::future::join3(operate.approvals(ListApprovals::new()), operate.workers(), operate.system()).await;
+            futures::future::join3(ListApprovals::new().first_page(operate), operate.workers(), operate.system()).await;
         let workers = workers?.into_iter().filter(|worker| worker.live).count();
         // The rest is known without it.
         let standby = system.ok().and_then(Lag::of);

@@ -45,13 +45,7 @@ async fn answer(operate: &dyn Operate, output: &Output, choose: Choose) -> Resul
 }
 
 async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit, Failure> {
-    let mut page = operate.approvals(ListApprovals::new().limit(limit)).await?;
-    // A page may have only the waits of runs that ended without success, which are passed over.
-    while page.items.is_empty()
-        && let Some(next) = page.next.take()
-    {
-        page = operate.approvals(ListApprovals::new().limit(limit).cursor(next)).await?;
-    }
+    let page = ListApprovals::new().limit(limit).first_page(operate).await?;
     output.list(
         &page,
         &page.items,

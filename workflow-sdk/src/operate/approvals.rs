@@ -7,7 +7,7 @@ use workflow_engine::store::{ApprovalCursor, ApprovalList, ListedApprovals, Wait
 
 use crate::{Client, PendingApproval};
 
-use super::{Cursor, OperateError, run};
+use super::{Cursor, Operate, OperateError, run};
 
 /// Asks for the approvals and decisions that runs wait for: see
 /// [`Operate::approvals`](super::Operate::approvals).
@@ -75,6 +75,24 @@ impl ListApprovals {
     pub fn limit(mut self, approvals: u32) -> Self {
         self.limit = approvals;
         self
+    }
+
+    /// Reads the first page that has an approval or a decision, or the last page. A page may have
+    /// none although others follow: it passes over the waits of runs that have ended.
+    ///
+    /// # Errors
+    /// Those of [`Operate::approvals`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn first_page(mut self, operate: &dyn Operate) -> Result<ApprovalPage, OperateError> {
+        loop {
+            let page = operate.approvals(self.clone()).await?;
+            match page.next {
+                Some(next) if page.items.is_empty() => self.cursor = Some(next),
+                next => return Ok(ApprovalPage { next, ..page }),
+            }
+        }
     }
 
     /// Returns the text to which a cursor of this request belongs.

@@ -333,8 +333,8 @@ fn due(schedule: &ScheduleView, now: Timestamp, output: &Output) -> Option<Resto
 
 /// Reports that approvals wait, whose answers since the backup are lost.
 async fn approvals(operate: &dyn Operate, found: &mut Vec<Restored>) -> Result<(), Failure> {
-    let page = operate.approvals(ListApprovals::new().limit(ListApprovals::MAX_LIMIT)).await?;
-    if !page.items.is_empty() || !page.complete {
+    let page = ListApprovals::new().limit(ListApprovals::MAX_LIMIT).first_page(operate).await?;
+    if !page.items.is_empty() {
         let sign = if page.complete { "" } else { "+" };
         let fact = format!("{}{sign} approvals wait in the backup", page.items.len());
         let fix = "answers that were given since are lost: workflow approvals list, and decide again";
