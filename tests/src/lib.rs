@@ -15,12 +15,11 @@ pub mod log_secrets;
 pub mod outcome;
 pub mod payment_error;
 pub mod planted;
-pub mod pooler;
 pub mod postgres;
 pub mod probe;
 pub mod raw_connection;
 pub mod secret_values;
-pub mod standby;
+pub mod server_script;
 pub mod until;
 
 pub use event_recorder::EventRecorder;
@@ -30,10 +29,9 @@ pub use gauge::Gauge;
 pub use live::Live;
 pub use local_worker::LocalWorker;
 pub use payment_error::PaymentError;
-pub use pooler::Pooler;
 pub use probe::Probe;
 pub use raw_connection::RawConnection;
-pub use standby::StandbyServer;
+pub use server_script::ServerScript;
 pub use until::until;
 
 /// Compiles the examples of the documents.

@@ -11,7 +11,7 @@ use common::{Shell, doubled};
 use workflow_http::{Access, Actor};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, ConnectError};
-use workflow_tests::{Database, Live, LocalWorker, StandbyServer, until};
+use workflow_tests::{Database, Live, LocalWorker, ServerScript, until};
 use workflow_worker::{Worker, WorkerError};
 
 /// Sends a request without a body; returns the whole answer.
@@ -40,7 +40,7 @@ async fn serve(routes: axum::Router) -> String {
 async fn a_standby_answers_operators_and_refuses_changes() {
     let live = Live::new(Database::Postgres).await;
     let schema = live.schema().unwrap().to_owned();
-    let standby = StandbyServer::start();
+    let standby = ServerScript::standby();
     let connect = || Client::connect(standby.url.as_str()).schema(schema.as_str());
     let refused = connect().await.map(drop);
     assert!(matches!(refused, Err(ConnectError::Standby { .. })), "only a program that asks for it: {refused:?}");

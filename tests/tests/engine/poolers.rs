@@ -7,7 +7,7 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use workflow_sdk::sqlx::{self, Connection, PgConnection};
 use workflow_sdk::{Connect, ConnectError};
-use workflow_tests::{Database, Live, LocalWorker, Pooler, until};
+use workflow_tests::{Database, Live, LocalWorker, ServerScript, until};
 use workflow_worker::Worker;
 
 /// Fails if the client is not refused because of the pooler.
@@ -20,7 +20,7 @@ async fn refused(connect: Connect) {
 #[tokio::test]
 async fn a_pooler_that_lends_transactions_is_refused() {
     for (mode, connections) in [("transaction", 20), ("transaction", 1), ("statement", 20)] {
-        let pooler = Pooler::start(mode, connections);
+        let pooler = ServerScript::pooler(mode, connections);
         refused(Client::connect(&pooler.url)).await;
         let options: PgConnectOptions = pooler.url.parse().unwrap();
         // PgBouncer refuses the parameter by default.
@@ -34,14 +34,14 @@ async fn a_pooler_that_lends_transactions_is_refused() {
     }
 }
 
-async fn connect(pooler: &Pooler) -> PgConnection {
+async fn connect(pooler: &ServerScript) -> PgConnection {
     let options: PgConnectOptions = pooler.url.parse().unwrap();
     PgConnection::connect_with(&options.extra_float_digits(None)).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_busy_pooler_that_lends_transactions_is_refused() {
-    let pooler = Pooler::start("transaction", 5);
+    let pooler = ServerScript::pooler("transaction", 5);
     let load = async {
         let transactions = (0..8).map(async |_| {
             let mut connection = connect(&pooler).await;
@@ -72,7 +72,7 @@ async fn greet(ctx: &Ctx, name: String) -> Result<String> {
 
 #[tokio::test]
 async fn a_pooler_in_session_mode_serves_clients_and_workers() {
-    let pooler = Pooler::start("session", 20);
+    let pooler = ServerScript::pooler("session", 20);
     let db = Live::new(Database::Postgres).await;
     let connect = || Client::connect(&pooler.url).schema(db.schema().unwrap()).pool_size(2);
     let client = connect().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_pooler_in_session_mode_serves_clients_and_workers() {
 
 #[tokio::test]
 async fn a_pooler_without_enough_connections_is_refused() {
-    let pooler = Pooler::start("session", 1);
+    let pooler = ServerScript::pooler("session", 1);
     let refused = Client::connect(&pooler.url).timeout(Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(&refused, ConnectError::TooFewConnections { needed: 12, .. }), "{refused:?}");
     assert!(refused.to_string().contains("raise the pool size"), "{refused}");

@@ -48,18 +48,6 @@ pub async fn a_pooler_dies_and_one_that_lends_is_refused(database: Database) {
     }
 }
 
-/// Needs programs that some packages of PostgreSQL lack.
-pub async fn failovers_lose_nothing(database: Database) {
-    if database != Database::Postgres {
-        return;
-    }
-    if let Some(why) = campaign::kind("failover").and_then(campaign::refusal) {
-        eprintln!("failover is not tested here: {why}");
-        return;
-    }
-    slice("failover", database, 3).await;
-}
-
 pub async fn a_limit_holds_while_workers_die(database: Database) {
     slice("limits", database, 10).await;
 }

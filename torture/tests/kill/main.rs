@@ -114,7 +114,6 @@ workflow_tests::cases! {
         bombs_fail_and_no_other_run,
         nothing_is_acknowledged_while_a_file_is_away,
         a_pooler_dies_and_one_that_lends_is_refused,
-        failovers_lose_nothing,
         a_limit_holds_while_workers_die,
         events_are_heard_once_while_workers_die,
         seats_hold_while_workers_die,
@@ -151,6 +150,12 @@ async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgres_server_dies() {
     campaign::slice("postmaster", Database::Postgres, 5).await;
+}
+
+/// Runs only on PostgreSQL, because SQLite has no standby.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failovers_lose_nothing() {
+    campaign::slice("failover", Database::Postgres, 3).await;
 }
 
 /// Runs once, because it makes a round on each database.
