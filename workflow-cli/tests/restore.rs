@@ -170,8 +170,13 @@ async fn a_restored_backup_says_what_it_lacks_and_repeats_no_outcome(database: D
         third.id(),
         serde_json::json!({"fields": {"event": "step_ended", "run_id": second.id(), "step": "charge"}}),
     );
-    let refused = piped(shell.command(&["doctor", "--after-restore", "-", "--hold"]), "order-1\n{no JSON\n");
-    check(&[], &refused, 2, "", "line 2");
+    let plain = "line 2 of \"-\" is not understood: the text has spaces";
+    for (line, says) in [("{no JSON", "line 2"), ("INFO workflow: run ended", plain)] {
+        let command = shell.command(&["doctor", "--after-restore", "-", "--hold"]);
+        let refused = piped(command, &format!("order-1\n{line}\n"));
+        check(&[line], &refused, 2, "", says);
+        check(&[line], &refused, 2, "", "write a run id or a key, alone or with a tab");
+    }
     assert!(!shell.says(&["queues", "list"]).contains("paused"), "a file that is refused changes nothing");
     let found = examine(&shell, &["--hold"], &records, 1);
     let missing: Vec<(Option<&str>, Option<&str>)> =

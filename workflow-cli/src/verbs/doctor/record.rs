@@ -33,6 +33,10 @@ impl Facts {
     }
 }
 
+/// The form of a line.
+const FORM: &str = "write a run id or a key, alone or with a tab and a status or the key of a step; or a line of JSON, as \
+                    {\"key\":\"order 42\"} for a key with spaces, or as the log of a worker with --log json has it";
+
 /// Each run that is known outside, once.
 pub(super) type Known = BTreeMap<Reference, Facts>;
 
@@ -51,10 +55,8 @@ pub(super) fn read(source: &str) -> Result<Known, Failure> {
     let mut known = Known::new();
     for (line, number) in lines.lines().zip(1_u64..) {
         let read = parse(line.map_err(failed)?.trim());
-        let refused = |reason: String| {
-            let message = format!("line {number} of {source:?} is not understood: {reason}");
-            Failure::usage(message, "write a run id, a key, or a line of JSON as the log of a worker has it")
-        };
+        let refused =
+            |reason: String| Failure::usage(format!("line {number} of {source:?} is not understood: {reason}"), FORM);
         if let Some((reference, facts)) = read.map_err(refused)? {
             known.entry(reference).or_default().add(facts);
         }
@@ -68,9 +70,17 @@ fn parse(line: &str) -> Result<Option<(Reference, Facts)>, String> {
         let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
         return parse_json(&value);
     }
-    let (name, fact) = line.split_once('\t').map_or((line, ""), |(name, fact)| (name.trim(), fact.trim()));
+    let mut columns = line.split('\t').map(str::trim);
+    let (name, fact) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
     if name.is_empty() {
         return Ok(None);
+    }
+    // A sentence, such as a line of a text log, would be reported as a run that is missing.
+    if name.contains(char::is_whitespace) {
+        return Err("the text has spaces, so it is neither a run id nor a key".to_owned());
+    }
+    if columns.next().is_some() {
+        return Err("the line has more than one tab".to_owned());
     }
     let reference = match name.parse() {
         Ok(id) => Reference::Run(id),
@@ -130,12 +140,24 @@ mod tests {
             (ID.to_owned(), (run.clone(), facts(None, &[]))),
             (format!("{ID}\tcanceled"), (run.clone(), facts(Some(RunStatus::Canceled), &[]))),
             (format!("{ID}\tcharge"), (run, facts(None, &["charge"]))),
-            ("order 42".to_owned(), (key("order 42", None), facts(None, &[]))),
+            ("order-42".to_owned(), (key("order-42", None), facts(None, &[]))),
             ("order-42\trunning".to_owned(), (key("order-42", None), facts(None, &[]))),
         ] {
             assert_eq!(parse(&line), Ok(Some(expected)), "{line}");
         }
         assert_eq!(parse(""), Ok(None));
+    }
+
+    #[test]
+    fn a_line_of_plain_text_is_no_key() {
+        let of_log = format!("2026-11-27T08:00:00Z DEBUG workflow: step ended run_id={ID} step=\"charge\"");
+        for line in [of_log.as_str(), "order 42", "(3 rows)", "order 42\tsucceeded"] {
+            assert!(parse(line).is_err_and(|reason| reason.contains("has spaces")), "{line}");
+        }
+        let columns = "order-42\tsucceeded\t2026-11-27";
+        assert!(parse(columns).is_err_and(|reason| reason.contains("more than one tab")));
+        let quoted = (key("order 42", None), facts(None, &[]));
+        assert_eq!(parse(r#"{"key":"order 42"}"#), Ok(Some(quoted)));
     }
 
     #[test]
