@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Shell, check, piped};
+use common::{Shell, check, fails, piped};
 use serde_json::Value;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, Client};
@@ -230,6 +230,42 @@ async fn a_restored_backup_says_what_it_lacks_and_repeats_no_outcome_on_sqlite()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_backup_says_what_it_lacks_and_repeats_no_outcome_on_postgres() {
     a_restored_backup_says_what_it_lacks_and_repeats_no_outcome(Database::Postgres).await;
+}
+
+/// A retry would run the steps again that a retry since the backup has run.
+async fn a_failed_run_names_the_steps_that_a_retry_repeats(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    let worker = LocalWorker::start(live.worker(()).register(fails));
+    let run = live.client.start(fails, "no funds".into()).await.unwrap();
+    assert!(run.result().await.is_err());
+    worker.stop().await;
+    let log = |step: &str, attempt: i64| {
+        let fields = serde_json::json!({"event": "step_ended", "run_id": run.id(), "step": step, "attempt": attempt});
+        serde_json::json!({ "fields": fields }).to_string() + "\n"
+    };
+    let found = examine(&shell, &[], &log("charge", 1), 0);
+    assert!(about(&found, "behind").is_empty(), "the backup has this attempt: {found:?}");
+
+    let records = log("charge", 2) + &log("mail", 1) + &format!("{}\tsucceeded\n", run.id());
+    let found = examine(&shell, &[], &records, 0);
+    let [behind] = about(&found, "behind")[..] else { panic!("one run is behind: {found:?}") };
+    assert_eq!((&behind["run"], &behind["level"]), (&run.id().to_string().into(), &"warn".into()));
+    assert_eq!(behind["steps"], serde_json::json!(["charge", "mail"]), "{behind}");
+    let fact = behind["fact"].as_str().unwrap();
+    let words = "is failed in the backup and succeeded outside: a retry runs steps charge, mail again";
+    assert!(fact.contains(words), "{fact}");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_run_names_the_steps_that_a_retry_repeats_on_sqlite() {
+    a_failed_run_names_the_steps_that_a_retry_repeats(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_run_names_the_steps_that_a_retry_repeats_on_postgres() {
+    a_failed_run_names_the_steps_that_a_retry_repeats(Database::Postgres).await;
 }
 
 /// Only the pauses of the hold end with it.

@@ -1,7 +1,7 @@
 //! The runs that are known outside of the database, from the records of an application or the logs
 //! of its workers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
@@ -22,14 +22,22 @@ pub(super) enum Reference {
 pub(super) struct Facts {
     /// How the run has ended.
     pub(super) ended: Option<RunStatus>,
-    /// The keys of steps that have ended, or that have begun at least.
-    pub(super) steps: BTreeSet<String>,
+    /// The keys of steps that have ended, or that have begun at least. Each has the number of its
+    /// last attempt, or [`ANY_ATTEMPT`].
+    pub(super) steps: BTreeMap<String, i64>,
 }
+
+/// The attempt of a step that the record names without a number. It may be later than every attempt
+/// of the backup.
+const ANY_ATTEMPT: i64 = i64::MAX;
 
 impl Facts {
     pub(super) fn add(&mut self, other: Self) {
         self.ended = other.ended.or(self.ended);
-        self.steps.extend(other.steps);
+        for (step, attempt) in other.steps {
+            let last = self.steps.entry(step).or_insert(attempt);
+            *last = attempt.max(*last);
+        }
     }
 }
 
@@ -90,7 +98,7 @@ fn parse(line: &str) -> Result<Option<(Reference, Facts)>, String> {
     match RunStatus::parse(fact) {
         Some(status) => facts.ended = Some(status).filter(|status| status.is_terminal()),
         None if fact.is_empty() => {}
-        None => facts.steps.extend([fact.to_owned()]),
+        None => facts.steps.extend([(fact.to_owned(), ANY_ATTEMPT)]),
     }
     Ok(Some((reference, facts)))
 }
@@ -115,7 +123,9 @@ fn parse_json(value: &Value) -> Result<Option<(Reference, Facts)>, String> {
     let ended = text("status").and_then(RunStatus::parse).filter(|status| status.is_terminal());
     // The step of another event, such as the end of a run, may be one of an attempt before.
     let is_of_step = matches!(text("event"), None | Some("step_begun" | "step_ended"));
-    let steps = text("step").filter(|_| is_of_step).map(str::to_owned).into_iter().collect();
+    // Outside of an event, the number may be that of the run's attempt.
+    let attempt = text("event").and_then(|_| fields.get("attempt")?.as_i64()).unwrap_or(ANY_ATTEMPT);
+    let steps = text("step").filter(|_| is_of_step).map(|step| (step.to_owned(), attempt)).into_iter().collect();
     Ok(Some((reference, Facts { ended, steps })))
 }
 
@@ -126,7 +136,7 @@ mod tests {
     const ID: &str = "01900000-0000-7000-8000-000000000001";
 
     fn facts(ended: Option<RunStatus>, steps: &[&str]) -> Facts {
-        Facts { ended, steps: steps.iter().map(|step| (*step).to_owned()).collect() }
+        Facts { ended, steps: steps.iter().map(|step| ((*step).to_owned(), ANY_ATTEMPT)).collect() }
     }
 
     fn key(key: &str, workflow: Option<&str>) -> Reference {
@@ -180,6 +190,14 @@ mod tests {
         ] {
             assert_eq!(parse(&line), Ok(Some((run.clone(), expected))), "{line}");
         }
+        let mut known = Facts::default();
+        for attempt in [2, 3, 1] {
+            let event = format!(r#""event":"step_begun","run_id":"{ID}","step":"charge","attempt":{attempt}"#);
+            let (_, facts) = parse(&line(&event)).unwrap().unwrap();
+            assert_eq!(facts.steps["charge"], attempt);
+            known.add(facts);
+        }
+        assert_eq!(known.steps["charge"], 3, "the last attempt counts");
         let by_key = r#"{"key":"order-1","workflow":"checkout","status":"succeeded"}"#;
         let expected = (key("order-1", Some("checkout")), facts(Some(RunStatus::Succeeded), &[]));
         assert_eq!(parse(by_key), Ok(Some(expected)));

@@ -1,6 +1,6 @@
 //! Compares a database that was restored from a backup with what is known outside of it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 use workflow_sdk::operate::{
@@ -78,12 +78,31 @@ impl Restored {
 /// The part of a history that says how far its run has come.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The steps with an outcome.
-    ended: HashSet<String>,
+    /// The steps with an outcome, each with the number of the attempt if that has failed.
+    ended: HashMap<String, Option<i64>>,
     /// The bodies that had begun and have no outcome.
     begun: Vec<String>,
     /// The last body with an outcome.
     last: Option<String>,
+    /// `true` if compensations have undone steps. A retry of the run is then refused.
+    is_undone: bool,
+}
+
+impl Progress {
+    /// Returns whether a step that is known outside runs again once the run goes on.
+    fn repeats(&self, run: &RunSummary, step: &str, attempt: i64) -> bool {
+        let is_failed = run.status == RunStatus::Failed;
+        // A run that continues as new begins an empty history, so its earlier steps are in none.
+        if run.generation > 0 || (is_failed && self.is_undone) {
+            return false;
+        }
+        match self.ended.get(step) {
+            None => true,
+            // A retry attempts the step again. A later attempt is one of a retry since the backup.
+            Some(Some(failed)) => is_failed && attempt > *failed,
+            Some(None) => false,
+        }
+    }
 }
 
 pub(super) async fn examine(operate: &dyn Operate, output: &Output, known: Known) -> Result<Exit, Failure> {
@@ -206,9 +225,11 @@ async fn progress(operate: &dyn Operate, run: RunId) -> Result<Progress, Failure
         let HistoryPage { items, next, .. } = operate.history(list.clone()).await?;
         for item in items {
             let is_body = matches!(item.kind, StepKind::Step | StepKind::Transaction | StepKind::Compensation);
+            progress.is_undone |= item.kind == StepKind::Compensation;
             if item.position.is_some() {
                 progress.last = Some(item.step.clone()).filter(|_| is_body).or(progress.last);
-                progress.ended.insert(item.step);
+                let failed = (item.status == AttemptStatus::Failed).then_some(item.attempt);
+                progress.ended.insert(item.step, failed);
             } else if is_body && item.status == AttemptStatus::Running {
                 progress.begun.push(item.step);
             }
@@ -218,24 +239,35 @@ async fn progress(operate: &dyn Operate, run: RunId) -> Result<Progress, Failure
     }
 }
 
-/// Compares a run with what is known of it outside. `None`: the backup knows as much.
+/// Compares a run with the facts that are known outside. `None`: the backup knows as much.
 async fn compare(operate: &dyn Operate, run: &RunSummary, facts: &Facts) -> Result<Option<Restored>, Failure> {
-    if run.status.is_terminal() {
-        let other = facts.ended.filter(|ended| *ended != run.status);
-        return Ok(other.map(|ended| {
-            let fact = format!("{} is {} in the backup and {ended} outside", named(run), run.status);
-            let fix = "an operator has retried it since, or the record is older than the backup";
-            Restored::of_run(Subject::Behind, Finding::warn(fact, fix), run, Vec::new())
-        }));
+    let ended = facts.ended.filter(|ended| *ended != run.status);
+    let has_ended = run.status.is_terminal();
+    // Of the runs that have ended, only a failed one goes on: by a retry.
+    let may_repeat = match run.status {
+        RunStatus::Failed => !facts.steps.is_empty(),
+        _ => !has_ended && (ended.is_some() || !facts.steps.is_empty()),
+    };
+    let progress = if may_repeat { progress(operate, run.id).await? } else { Progress::default() };
+    let repeated = facts.steps.iter().filter(|(step, attempt)| may_repeat && progress.repeats(run, step, **attempt));
+    let steps = repeated.map(|(step, _)| step.clone()).collect();
+    Ok(if has_ended { differs(run, ended, steps) } else { behind(run, ended, steps, &progress) })
+}
+
+/// Reports a run that has ended otherwise outside, or whose retry runs these steps again.
+fn differs(run: &RunSummary, ended: Option<RunStatus>, steps: Vec<String>) -> Option<Restored> {
+    if ended.is_none() && steps.is_empty() {
+        return None;
     }
-    if facts.ended.is_none() && facts.steps.is_empty() {
-        return Ok(None);
-    }
-    let progress = progress(operate, run.id).await?;
-    // A run that continues as new begins an empty history, so its earlier steps are in none.
-    let is_first = run.generation == 0;
-    let steps = facts.steps.iter().filter(|step| is_first && !progress.ended.contains(*step));
-    Ok(behind(run, facts.ended, steps.cloned().collect(), &progress))
+    let fact = states(run, ended);
+    let finding = if steps.is_empty() {
+        Finding::warn(fact, "an operator has retried it since, or the record is older than the backup")
+    } else {
+        let word = if steps.len() == 1 { "step" } else { "steps" };
+        let fact = format!("{fact}: a retry runs {word} {} again", steps.join(", "));
+        Finding::warn(fact, "make sure that they may run again before it is retried")
+    };
+    Some(Restored::of_run(Subject::Behind, finding, run, steps))
 }
 
 /// Reports a run that goes on although it has ended outside, or although these steps have.
@@ -243,10 +275,7 @@ fn behind(run: &RunSummary, ended: Option<RunStatus>, steps: Vec<String>, progre
     if ended.is_none() && steps.is_empty() {
         return None;
     }
-    let mut fact = format!("{} is {} in the backup", named(run), run.status);
-    if let Some(ended) = ended {
-        fact.push_str(&format!(" and {ended} outside"));
-    }
+    let fact = states(run, ended);
     let again = match (&steps[..], &progress.last) {
         ([], Some(last)) => format!("every step after {last} runs again"),
         ([], None) => "all its steps run again".to_owned(),
@@ -256,6 +285,12 @@ fn behind(run: &RunSummary, ended: Option<RunStatus>, steps: Vec<String>, progre
     let fix =
         format!("make sure that they may run again, or end it before workers start: workflow runs cancel {}", run.id);
     Some(Restored::of_run(Subject::Behind, Finding::bad(format!("{fact}: {again}"), fix), run, steps))
+}
+
+/// Returns the status of a run in the backup and outside.
+fn states(run: &RunSummary, ended: Option<RunStatus>) -> String {
+    let outside = ended.map(|ended| format!(" and {ended} outside")).unwrap_or_default();
+    format!("{} is {} in the backup{outside}", named(run), run.status)
 }
 
 fn named(run: &RunSummary) -> String {
@@ -368,6 +403,31 @@ mod tests {
         assert!(ended.ends_with("and succeeded outside: every step after reserve runs again"), "{ended}");
         assert!(said(None, &["charge"]).unwrap().ends_with("in the backup: step charge runs again"));
         assert!(said(None, &["charge", "mail"]).unwrap().ends_with("steps charge, mail run again"));
+    }
+
+    #[test]
+    fn a_retry_repeats_the_steps_that_were_tried_since_the_backup() {
+        let ended = HashMap::from([("reserve".to_owned(), None), ("charge".to_owned(), Some(2))]);
+        let mut progress = Progress { ended, ..Progress::default() };
+        let mut run = run("");
+        for (status, step, attempt, repeats) in [
+            (RunStatus::Running, "reserve", i64::MAX, false),
+            (RunStatus::Running, "charge", 3, false),
+            (RunStatus::Running, "mail", 1, true),
+            (RunStatus::Failed, "reserve", i64::MAX, false),
+            (RunStatus::Failed, "charge", 2, false),
+            (RunStatus::Failed, "charge", 3, true),
+            (RunStatus::Failed, "mail", 1, true),
+        ] {
+            run.status = status;
+            assert_eq!(progress.repeats(&run, step, attempt), repeats, "{status} {step} {attempt}");
+        }
+        progress.is_undone = true;
+        assert!(!progress.repeats(&run, "mail", 1), "a retry of a run that was undone is refused");
+        run.status = RunStatus::Parked;
+        assert!(progress.repeats(&run, "mail", 1));
+        run.generation = 1;
+        assert!(!progress.repeats(&run, "mail", 1), "its steps are those of a history that is gone");
     }
 
     #[test]
