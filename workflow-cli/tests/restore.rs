@@ -268,6 +268,24 @@ async fn a_failed_run_names_the_steps_that_a_retry_repeats_on_postgres() {
     a_failed_run_names_the_steps_that_a_retry_repeats(Database::Postgres).await;
 }
 
+/// The time in the id of a run tells whether it was started before the backup. The id of a run that
+/// a schedule starts has the time of its occurrence, which may be older.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_started_before_the_backup_was_deleted() {
+    const DELETED: &str = "01900000-0000-7000-8000-000000000001";
+    const SCHEDULED: &str = "01900000-0000-8000-8000-000000000001";
+    let live = Live::new(Database::Sqlite).await;
+    let shell = Shell::of(&live);
+    shell.says(&["runs", "start", "ships", "--input", "\"order-7\""]);
+    let found = examine(&shell, &[], &format!("{DELETED}\n"), 0);
+    let [deleted] = about(&found, "deleted")[..] else { panic!("one run was deleted: {found:?}") };
+    assert_eq!((&deleted["run"], &deleted["level"]), (&DELETED.into(), &"warn".into()));
+    let found = examine(&shell, &[], &format!("{DELETED}\n{SCHEDULED}\n"), 1);
+    let [missing] = about(&found, "missing")[..] else { panic!("one run may be lost: {found:?}") };
+    assert_eq!((&missing["run"], &missing["level"]), (&SCHEDULED.into(), &"bad".into()));
+    live.sweep().await;
+}
+
 /// Only the pauses of the hold end with it.
 async fn a_hold_keeps_schedules_and_the_pauses_of_operators(database: Database) {
     let live = Live::new(database).await;

@@ -15,6 +15,7 @@ use crate::{Exit, Failure};
 
 use super::hold::{all_schedules, is_held};
 use super::record::{Facts, Known, Reference};
+use super::statistics::SLACK;
 use super::{Finding, Level, table};
 
 /// The runs in flight that are named one by one.
@@ -28,8 +29,10 @@ enum Subject {
     Age,
     /// Workers that live on the restored database.
     Workers,
-    /// A run that is known outside and not in the backup.
+    /// A run that is known outside and not in the backup, and that may have been lost.
     Missing,
+    /// A run that is known outside and had been deleted before the backup.
+    Deleted,
     /// A run that had come further than the backup knows.
     Behind,
     /// A run that a worker drove at the time of the backup.
@@ -191,31 +194,42 @@ async fn by_key(operate: &dyn Operate, key: &str, workflow: Option<&str>) -> Res
     }
 }
 
-/// Reports a run that the backup does not have. One that is older than others which it has was
-/// probably deleted before: retention deletes ended runs.
+/// Reports a run that the backup does not have. The newest run of the backup tells whether it had
+/// been started before.
 fn missing(reference: &Reference, newest: Option<Timestamp>) -> Restored {
     let (run, key) = match reference {
         Reference::Run(id) => (Some(*id), None),
         Reference::Key { key, .. } => (None, Some(key.clone())),
     };
-    let finding = match reference {
-        Reference::Run(id) if newest.is_some_and(|newest| id.time() < newest) => Finding::warn(
-            format!("run {id} is not in the backup, which has newer runs: it had ended and was deleted, most likely"),
-            "compare the time in its id with the time at which the backup began",
-        ),
-        Reference::Run(id) => Finding::bad(
-            format!("run {id} is not in the backup: it was started since"),
-            "look outside for what its steps have done, then start it again or leave it",
-        ),
+    let of_run = "look outside for what its steps have done, then start it again or leave it";
+    let (subject, finding) = match reference {
+        Reference::Run(id) if newest.is_some_and(|newest| was_started_before(*id, newest)) => {
+            let fact =
+                format!("run {id} is not in the backup, and older than its newest run: it had been deleted before");
+            let fix = "nothing, unless it was to be kept: workflow audit, or the retention of the workers";
+            (Subject::Deleted, Finding::warn(fact, fix))
+        }
+        Reference::Run(id) if newest.is_some_and(|newest| id.time() < newest) => {
+            let fact = format!("run {id} is not in the backup: it was started since, or had been deleted");
+            (Subject::Missing, Finding::bad(fact, of_run))
+        }
+        Reference::Run(id) => {
+            (Subject::Missing, Finding::bad(format!("run {id} is not in the backup: it was started since"), of_run))
+        }
         Reference::Key { key, workflow } => {
             let of = workflow.as_ref().map(|workflow| format!(" of workflow {workflow}")).unwrap_or_default();
-            Finding::bad(
-                format!("no run{of} has the key {key} in the backup: it was started since, or had been deleted"),
-                "look outside for what its steps have done; a start with this key makes a new run",
-            )
+            let fact = format!("no run{of} has the key {key} in the backup: it was started since, or had been deleted");
+            let fix = "look outside for what its steps have done; a start with this key makes a new run";
+            (Subject::Missing, Finding::bad(fact, fix))
         }
     };
-    Restored { run, key, ..Restored::new(Subject::Missing, finding) }
+    Restored { run, key, ..Restored::new(subject, finding) }
+}
+
+/// Returns whether the run was certainly started before the newest run of the backup. The id of a
+/// scheduled run has the time of its occurrence, and a backfill starts such a run much later.
+fn was_started_before(id: RunId, newest: Timestamp) -> bool {
+    !id.is_scheduled() && id.time() + SLACK < newest
 }
 
 async fn progress(operate: &dyn Operate, run: RunId) -> Result<Progress, Failure> {
@@ -433,10 +447,21 @@ mod tests {
     #[test]
     fn a_run_that_is_older_than_others_of_the_backup_was_deleted() {
         let id: RunId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
-        let level = |newest| missing(&Reference::Run(id), newest).finding.level;
-        assert_eq!(level(None), Level::Bad);
-        assert_eq!(level(Some(id.time())), Level::Bad);
-        assert_eq!(level(Some(Timestamp::FAR_FUTURE)), Level::Warn);
+        let scheduled: RunId = "01900000-0000-8000-8000-000000000001".parse().unwrap();
+        let of = |id, newest| missing(&Reference::Run(id), newest);
+        let much_later = id.time() + 2 * SLACK;
+        for (id, newest, level, fact) in [
+            (id, None, Level::Bad, "was started since"),
+            (id, Some(id.time()), Level::Bad, "was started since"),
+            (id, Some(id.time() + SLACK), Level::Bad, "was started since, or had been deleted"),
+            (id, Some(much_later), Level::Warn, "had been deleted before"),
+            (scheduled, Some(much_later), Level::Bad, "was started since, or had been deleted"),
+        ] {
+            let restored = of(id, newest);
+            let is_lost = level == Level::Bad;
+            assert_eq!((restored.finding.level, restored.subject == Subject::Missing), (level, is_lost), "{newest:?}");
+            assert!(restored.finding.fact.ends_with(fact), "{newest:?}: {}", restored.finding.fact);
+        }
         let by_key = missing(&Reference::Key { key: "order-1".into(), workflow: None }, Some(Timestamp::FAR_FUTURE));
         assert_eq!((by_key.finding.level, by_key.id()), (Level::Bad, "order-1".to_owned()));
     }

@@ -15,7 +15,7 @@ use super::Finding;
 const RANGE: Duration = Duration::from_secs(3600);
 
 /// How much earlier than its start the id of a run may have been made.
-const SLACK: Duration = Duration::from_secs(300);
+pub(super) const SLACK: Duration = Duration::from_secs(300);
 
 /// The most runs that are read. With more, fewer minutes are counted.
 const MOST: usize = 50_000;
