@@ -268,6 +268,38 @@ async fn a_failed_run_names_the_steps_that_a_retry_repeats_on_postgres() {
     a_failed_run_names_the_steps_that_a_retry_repeats(Database::Postgres).await;
 }
 
+/// Nothing but a stop keeps workers from going on with a bulk operation, not even a hold.
+async fn a_bulk_operation_that_was_under_way_is_named_until_it_is_stopped(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    shell.says(&["runs", "start", "ships", "--input", "\"order-7\""]);
+    let cancel = ["runs", "cancel", "--where", "status:pending", "--yes", "--detach", "-o", "ids"];
+    let (ended, bulk) = (shell.says(&cancel), shell.says(&cancel));
+    shell.says(&["bulk", "stop", &ended]);
+    let found = examine(&shell, &["--hold"], "", 1);
+    let [under_way] = about(&found, "bulk")[..] else { panic!("one operation was under way: {found:?}") };
+    assert_eq!((&under_way["bulk"], &under_way["level"]), (&bulk.as_str().into(), &"bad".into()));
+    let fact = under_way["fact"].as_str().unwrap();
+    assert!(fact.contains("(run.cancel of \"status:pending\") was under way"), "{fact}");
+    let fix = under_way["fix"].as_str().unwrap();
+    assert!(fix.starts_with(&format!("workflow bulk stop {bulk} before workers start")), "{fix}");
+
+    shell.says(&["bulk", "stop", &bulk]);
+    let found = examine(&shell, &[], "", 0);
+    assert!(about(&found, "bulk").is_empty(), "{found:?}");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_operation_that_was_under_way_is_named_until_it_is_stopped_on_sqlite() {
+    a_bulk_operation_that_was_under_way_is_named_until_it_is_stopped(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bulk_operation_that_was_under_way_is_named_until_it_is_stopped_on_postgres() {
+    a_bulk_operation_that_was_under_way_is_named_until_it_is_stopped(Database::Postgres).await;
+}
+
 /// The time in the id of a run tells whether it was started before the backup. The id of a run that
 /// a schedule starts has the time of its occurrence, which may be older.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

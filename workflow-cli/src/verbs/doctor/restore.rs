@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 use workflow_sdk::operate::{
-    HistoryPage, ListApprovals, ListHistory, ListRuns, Operate, OperateErrorCode, Pattern, RunPage, RunSummary,
-    ScheduleView,
+    BulkId, BulkPage, BulkView, HistoryPage, ListApprovals, ListBulks, ListHistory, ListRuns, Operate,
+    OperateErrorCode, Pattern, RunPage, RunSummary, ScheduleView,
 };
 use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepKind, Timestamp};
 
@@ -39,6 +39,8 @@ enum Subject {
     InFlight,
     /// Further runs that had not ended.
     Open,
+    /// A bulk operation that was under way at the time of the backup.
+    Bulk,
     /// An occurrence that was due since the backup.
     Schedule,
     /// Approvals that wait.
@@ -60,21 +62,24 @@ struct Restored {
     /// The steps that run again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<String>,
+    /// The bulk operation that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bulk: Option<BulkId>,
 }
 
 impl Restored {
     fn new(subject: Subject, finding: Finding) -> Self {
-        Self { subject, finding, run: None, key: None, steps: Vec::new() }
+        Self { subject, finding, run: None, key: None, steps: Vec::new(), bulk: None }
     }
 
     fn of_run(subject: Subject, finding: Finding, run: &RunSummary, steps: Vec<String>) -> Self {
-        Self { subject, finding, run: Some(run.id), key: run.key.clone(), steps }
+        Self { run: Some(run.id), key: run.key.clone(), steps, ..Self::new(subject, finding) }
     }
 
-    /// Returns the run or its key, or the fact where it is about no run.
+    /// Returns the run or its key, the bulk operation, or the fact if it is about none of these.
     fn id(&self) -> String {
-        let run = self.run.map(|run| run.to_string());
-        run.or_else(|| self.key.clone()).unwrap_or_else(|| self.finding.fact.clone())
+        let run = self.run.map(|run| run.to_string()).or_else(|| self.key.clone());
+        run.or_else(|| self.bulk.map(|bulk| bulk.to_string())).unwrap_or_else(|| self.finding.fact.clone())
     }
 }
 
@@ -127,6 +132,7 @@ pub(super) async fn examine(operate: &dyn Operate, output: &Output, known: Known
     }
     in_flight(operate, &behind, &mut found).await?;
     open(operate, &mut found).await?;
+    bulks(operate, &mut found).await?;
     let now = output.clock().now();
     let schedules = all_schedules(operate, output).await?;
     found.extend(schedules.iter().filter_map(|schedule| due(schedule, now, output)));
@@ -360,6 +366,26 @@ async fn open(operate: &dyn Operate, found: &mut Vec<Restored>) -> Result<(), Fa
         found.push(Restored::new(Subject::Open, Finding::warn(fact, fix)));
     }
     Ok(())
+}
+
+/// Reports the bulk operations that had not ended at the time of the backup.
+async fn bulks(operate: &dyn Operate, found: &mut Vec<Restored>) -> Result<(), Failure> {
+    let mut list = ListBulks::new().limit(ListBulks::MAX_LIMIT);
+    loop {
+        let BulkPage { items, next, .. } = operate.bulks(list.clone()).await?;
+        found.extend(items.iter().filter(|bulk| !bulk.status.has_ended()).map(under_way));
+        let Some(next) = next else { return Ok(()) };
+        list = list.cursor(next);
+    }
+}
+
+fn under_way(BulkView { id, verb, query, .. }: &BulkView) -> Restored {
+    let fact = format!(
+        "bulk operation {id} ({verb} of {query:?}) was under way at the time of the backup: workers go on from there, \
+         and change again what it has changed since"
+    );
+    let fix = format!("workflow bulk stop {id} before workers start, unless it may go on; --hold does not hold it");
+    Restored { bulk: Some(*id), ..Restored::new(Subject::Bulk, Finding::bad(fact, fix)) }
 }
 
 /// Reports a schedule with an occurrence since the backup, whose run may have existed.
