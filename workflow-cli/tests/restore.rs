@@ -355,3 +355,39 @@ async fn a_hold_keeps_schedules_and_the_pauses_of_operators_on_sqlite() {
 async fn a_hold_keeps_schedules_and_the_pauses_of_operators_on_postgres() {
     a_hold_keeps_schedules_and_the_pauses_of_operators(Database::Postgres).await;
 }
+
+/// An occurrence that waits for the end of a run may have started since the backup, so a hold skips
+/// it, and says so.
+async fn a_hold_counts_the_waiting_occurrences_that_it_skips(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    for schedule in ["nightly", "weekly"] {
+        shell.says(&["schedules", "create", schedule, "ships", "--every", "1h", "--overlap", "buffer-all"]);
+    }
+    let at = 1_798_804_800_000_000_i64;
+    let waiting = format!(r#""waiting":[{{"at":{at},"since":{at}}},{{"at":{at},"since":{at}}}],"paused":null"#);
+    live.raw()
+        .await
+        .execute(format!(
+            "UPDATE workflow_schedules SET record = replace(record, '\"paused\":null', '{waiting}') WHERE name = 'nightly'"
+        ))
+        .await;
+    let held = shell.run(&["doctor", "--after-restore", "--hold", "--iso"]);
+    let told = String::from_utf8(held.stderr).unwrap();
+    let words = "schedule nightly skips 2 occurrences from 2027-01-01T12:00:00";
+    assert!(told.contains(words) && told.contains("workflow schedules backfill nightly"), "{told}");
+    assert!(!told.contains("weekly") && told.contains("2 schedules are held"), "{told}");
+    let shown: Value = serde_json::from_str(&shell.says(&["schedules", "show", "nightly", "--json"])).unwrap();
+    assert_eq!(shown["state"]["skipped"], 2, "{shown}");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_counts_the_waiting_occurrences_that_it_skips_on_sqlite() {
+    a_hold_counts_the_waiting_occurrences_that_it_skips(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_counts_the_waiting_occurrences_that_it_skips_on_postgres() {
+    a_hold_counts_the_waiting_occurrences_that_it_skips(Database::Postgres).await;
+}

@@ -9,7 +9,8 @@ pub(crate) struct Examine {
     #[arg(long, value_name = "FILE")]
     pub(crate) after_restore: Option<Option<String>>,
     /// First pause every queue and every schedule, so that no run of theirs begins until --release.
-    /// Bulk operations go on: stop them by workflow bulk stop
+    /// Occurrences that wait for the end of a run are skipped and counted. Bulk operations go on:
+    /// stop them by workflow bulk stop
     #[arg(long, requires = "after_restore")]
     pub(crate) hold: bool,
     /// Resume the queues and the schedules that --hold has paused, and look for nothing

@@ -14,7 +14,7 @@ pub(super) const REASON: &str = "held after a restore; workflow doctor --release
 const MOST_QUEUES: usize = 1000;
 
 /// Pauses every schedule and every queue that is not paused. May be repeated. Pauses nothing if
-/// there may be more queues than can be listed.
+/// there may be more queues than can be listed. Names the occurrences that the pauses skip.
 pub(super) async fn hold(operate: &dyn Operate, output: &Output, author: &Author) -> Result<(), Failure> {
     let listed = operate.queues().await?;
     if listed.len() >= MOST_QUEUES {
@@ -24,7 +24,11 @@ pub(super) async fn hold(operate: &dyn Operate, output: &Output, author: &Author
     let mut schedules = 0;
     for schedule in all_schedules(operate, output).await? {
         if schedule.state.paused.is_none() {
+            let skipped = skipped(&schedule, output);
             operate.perform(order(Action::PauseSchedule { schedule: schedule.name }, author)).await?;
+            if let Some(skipped) = skipped {
+                output.note(skipped);
+            }
             schedules += 1;
         }
     }
@@ -37,6 +41,18 @@ pub(super) async fn hold(operate: &dyn Operate, output: &Output, author: &Author
     }
     output.note(format!("{} and {} are held", counted(queues, "queue"), counted(schedules, "schedule")));
     Ok(())
+}
+
+/// Returns a sentence about the occurrences of a schedule that wait for the end of a run, if there
+/// are any. Its pause skips them, because they may have started since the backup.
+fn skipped(ScheduleView { name, state, .. }: &ScheduleView, output: &Output) -> Option<String> {
+    let first = state.waiting.first()?;
+    let occurrences = counted(state.waiting.len(), "occurrence");
+    let at = output.clock().at(first.at);
+    Some(format!(
+        "schedule {name} skips {occurrences} from {at} on, which waited for the end of a run: workflow schedules backfill \
+         {name} starts what has no run"
+    ))
 }
 
 /// Resumes the queues and the schedules that a hold has paused, and no other ones.
