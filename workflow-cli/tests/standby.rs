@@ -134,7 +134,8 @@ async fn programs_are_told(client: Client, run: &str) {
 
     let address = serve(workflow_dashboard::router(client.clone(), access())).await;
     let page = tokio::task::spawn_blocking(move || send(&address, "GET", "/queues")).await.unwrap();
-    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("This is a standby, "), "{page}");
-    assert!(page.contains("nothing can be changed here"), "{page}");
+    let standby = format!("This is a standby of {}, ", facts.primary.unwrap());
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains(&standby), "{page}");
+    assert!(page.contains(" behind. It shows the past, and nothing can be changed here."), "{page}");
     client.store().close().await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use workflow_sdk::operate::{Cursor, ListApprovals, Operate, OperateError, SystemView};
+use workflow_sdk::operate::{Cursor, ListApprovals, Operate, OperateError, StandbyView};
 
 use crate::assets::{self, MARK, SCRIPT, STYLE};
 use crate::completion::VIEWS;
@@ -93,32 +93,12 @@ impl Page {
 
 /// How many approvals and decisions wait, how many workers live, and whether the database is a
 /// standby.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) approvals: usize,
     pub(crate) workers: usize,
-    pub(crate) standby: Option<Lag>,
-}
-
-/// How far a standby is behind its primary. `None`: it has shown no transaction since its start.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lag(Option<Duration>);
-
-impl Lag {
-    /// Returns the lag of a standby; `None` if the database is none.
-    pub(crate) fn of(system: SystemView) -> Option<Self> {
-        let standby = system.database.postgres?.standby?;
-        Some(Self(standby.lag_millis.map(Duration::from_millis)))
-    }
-}
-
-impl fmt::Display for Lag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(lag) => write!(f, "This is a standby, {} behind its primary", clock::span(lag)),
-            None => f.write_str("This is a standby that has shown nothing since its start"),
-        }
-    }
+    /// `None`: the database is not a standby.
+    pub(crate) standby: Option<StandbyView>,
 }
 
 impl Known {
@@ -129,7 +109,7 @@ impl Known {
             futures::future::join3(ListApprovals::new().first_page(operate), operate.workers(), operate.system()).await;
         let workers = workers?.into_iter().filter(|worker| worker.live).count();
         // The rest is known without it.
-        let standby = system.ok().and_then(Lag::of);
+        let standby = system.ok().and_then(|system| system.database.postgres?.standby);
         Ok(Self { approvals: approvals?.items.len(), workers, standby })
     }
 }
@@ -141,7 +121,7 @@ impl Shared {
             return part(visit, page.body);
         }
         let known = self.known.get(Known::KEPT, Known::read(&*self.operate)).await.ok();
-        frame(visit, &page, known).into_response()
+        frame(visit, &page, known.as_ref()).into_response()
     }
 }
 
@@ -201,7 +181,7 @@ const HATCH: PreEscaped<&str> = PreEscaped(
     r#"<svg class="defs" width="0" height="0" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-a" width="6" height="6"/><rect class="hatch-b" width="2" height="6"/></pattern></defs></svg>"#,
 );
 
-fn frame(visit: &Visit, page: &Page, known: Option<Known>) -> Markup {
+fn frame(visit: &Visit, page: &Page, known: Option<&Known>) -> Markup {
     document(
         visit,
         &page.title,
@@ -225,8 +205,11 @@ fn frame(visit: &Visit, page: &Page, known: Option<Known>) -> Markup {
                             (page.right)
                         }
                     }
-                    @if let Some(lag) = known.and_then(|known| known.standby) {
-                        p.note role="status" { (lag) ". It shows the past, and nothing can be changed here." }
+                    @if let Some(standby) = known.and_then(|known| known.standby.as_ref()) {
+                        p.note role="status" {
+                            (sentence(&standby.sentence(clock::span)))
+                            " It shows the past, and nothing can be changed here."
+                        }
                     }
                     @if let Some(note) = &visit.note {
                         p.note role="status" { (sentence(note)) }
@@ -259,7 +242,7 @@ fn copy_command(command: &str) -> Markup {
     }
 }
 
-fn rail(visit: &Visit, section: Option<Section>, known: Option<Known>) -> Markup {
+fn rail(visit: &Visit, section: Option<Section>, known: Option<&Known>) -> Markup {
     html! {
         nav.rail aria-label="Main" {
             div.brand { (MARK_DRAWING) "workflows" small { (visit.actor.name) } }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
@@ -100,6 +102,19 @@ pub struct StandbyView {
     pub primary: Option<String>,
 }
 
+impl StandbyView {
+    /// Returns a sentence about the standby, without a full stop: its primary, and how far it is
+    /// behind. `span` writes a duration as its caller shows others.
+    #[must_use]
+    pub fn sentence(&self, span: impl FnOnce(Duration) -> String) -> String {
+        let of = self.primary.as_ref().map(|primary| format!(" of {primary}")).unwrap_or_default();
+        match self.lag_millis {
+            Some(lag) => format!("this is a standby{of}, {} behind", span(Duration::from_millis(lag))),
+            None => format!("this is a standby{of} that has shown no transaction since its start"),
+        }
+    }
+}
+
 /// A table of the engine, and the rights on it that a role lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -179,5 +194,17 @@ mod tests {
         assert_eq!(certain(1_000, 9_500, 9_000), 500);
         assert_eq!(certain(1_000, 400, 9_000), -600);
         assert_eq!(certain(2_000, 1_500, 1_000), 0, "the program's clock was set back meanwhile");
+    }
+
+    #[test]
+    fn a_standby_names_its_primary_and_how_far_it_is_behind() {
+        let said = |lag_millis, primary: Option<&str>| {
+            let view = StandbyView { lag_millis, primary: primary.map(str::to_owned) };
+            view.sentence(|lag| format!("{} ms", lag.as_millis()))
+        };
+        assert_eq!(said(Some(1500), Some("db:5432")), "this is a standby of db:5432, 1500 ms behind");
+        assert_eq!(said(Some(0), None), "this is a standby, 0 ms behind");
+        let unknown = "this is a standby of db:5432 that has shown no transaction since its start";
+        assert_eq!(said(None, Some("db:5432")), unknown);
     }
 }

@@ -6,7 +6,6 @@ use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{DatabaseView, PostgresView, SleepingGate, SqliteView, SystemView, TableView};
 
 use crate::clock::span;
-use crate::standby::sentence;
 
 use super::{Finding, Level};
 
@@ -113,7 +112,7 @@ fn sqlite(view: &SqliteView, findings: &mut Vec<Finding>) {
 fn postgres(view: &PostgresView, findings: &mut Vec<Finding>) {
     let PostgresView { role, fsync, full_page_writes, oldest_transaction, hidden_sessions, tables, .. } = view;
     if let Some(standby) = &view.standby {
-        let sentence = sentence(standby);
+        let sentence = standby.sentence(span);
         findings.push(match standby.lag_millis {
             Some(lag) if lag < LARGE_LAG => Finding::ok(sentence),
             _ => {
