@@ -1,5 +1,7 @@
 //! Which requests over HTTP are let in.
 
+use std::time::Instant;
+
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use workflow_sdk::operate::{ListAudit, ListRuns};
 use workflow_tests::{Database, Live};
 
 use crate::client::{Agent, Program};
-use crate::{TOKEN, unique};
+use crate::{PATIENCE, TOKEN, unique};
 
 const DOCUMENT: &str = "flow: 1\nname: NAME\ndo: [ { id: a, set: { x: 1 } } ]\n";
 
@@ -164,6 +166,7 @@ async fn a_secret_stands_in_no_answer() {
         let agent = Agent::over_stdio(&live, arguments).await;
         let start = json!({ "document": document, "input": { "card": MARK, "order": "o-1" } });
         let run = agent.call("run_start", start).await.unwrap()["run"].as_str().unwrap().to_owned();
+        let limit = Instant::now() + PATIENCE;
         loop {
             let read = json!({ "run": run, "wait_seconds": 30, "steps": 100 });
             let state = agent.call("run_status", read).await.unwrap();
@@ -171,6 +174,7 @@ async fn a_secret_stands_in_no_answer() {
             if state["ended"] == json!(true) {
                 break;
             }
+            assert!(Instant::now() < limit, "run {run} has not ended within {PATIENCE:?}: {state}");
             let wait = &state["waits"][0];
             let done = json!({ "run": run, "step": wait["step"], "result": "x" });
             let ready = json!({ "run": run, "step": wait["step"] });

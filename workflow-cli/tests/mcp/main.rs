@@ -9,6 +9,7 @@ mod refusals;
 mod two_table;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use client::{Agent, Program};
 use serde_json::{Value, json};
@@ -17,6 +18,10 @@ use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::Worker;
 
 const TOKEN: &str = "a-token-of-the-tests";
+
+/// How long a run may take to be in the state that a test waits for. It is long enough for a busy
+/// machine, and for a call that itself waits half a minute in vain.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A flow that waits for an approval.
 const GATE: &str = "flow: 1\nname: gates\ndo:\n  - { id: gate, approval: { to: ops, title: Go? } }\n";
@@ -201,16 +206,31 @@ async fn a_rejection_outlives_a_retry_and_a_fork_asks_again() {
     live.sweep().await;
 }
 
+/// Reads the status of a run until `look` finds in it what is waited for, and returns that.
+///
+/// # Panics
+/// Panics with `what` and the last status after [`PATIENCE`].
+async fn status_until<T>(agent: &Agent, run: &str, what: &str, look: impl Fn(&Value) -> Option<T>) -> T {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        let status = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
+        if let Some(found) = look(&status) {
+            return found;
+        }
+        assert!(Instant::now() < limit, "waited {PATIENCE:?} in vain until run {run} {what}: {status}");
+    }
+}
+
 /// Waits until a run waits for an answer to this step alone, and returns the entry of `waits`.
 async fn waits_for(agent: &Agent, run: &str, step: &str) -> Value {
-    loop {
-        let state = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
-        assert_eq!(state["ended"], json!(false), "{state}");
-        match state["waits"].as_array().unwrap().as_slice() {
-            [wait] if wait["step"] == json!(step) => return wait.clone(),
-            _ => {}
+    status_until(agent, run, &format!("waits for {step} alone"), |status| {
+        assert_eq!(status["ended"], json!(false), "{status}");
+        match status["waits"].as_array().unwrap().as_slice() {
+            [wait] if wait["step"] == json!(step) => Some(wait.clone()),
+            _ => None,
         }
-    }
+    })
+    .await
 }
 
 async fn an_answer_reaches_its_visit_alone(database: Database) {
@@ -255,12 +275,7 @@ async fn an_answer_reaches_its_visit_alone_on_postgres() {
 /// Waits until a run has ended, and returns its status. A call that waits answers at once as long
 /// as the run has not noticed a decision.
 pub(crate) async fn ended(agent: &Agent, run: &str) -> Value {
-    loop {
-        let status = agent.call("run_status", json!({ "run": run, "wait_seconds": 30 })).await.unwrap();
-        if status["ended"] == json!(true) {
-            return status;
-        }
-    }
+    status_until(agent, run, "has ended", |status| (status["ended"] == json!(true)).then(|| status.clone())).await
 }
 
 #[tokio::test]
