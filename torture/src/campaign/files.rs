@@ -31,6 +31,10 @@ pub(super) async fn round(part: Part) -> Report {
         let (gone_at, back_at) = round.take_away(&file).await;
         round.report.faults += 1;
         round.report.delivered += usize::from(round.acknowledged_between(gone_at, back_at, &file));
+        if !round.report.violations.is_empty() {
+            // Writes may be lost that their runs need to end.
+            return round.give_up();
+        }
         if !round.all_continue(RECOVERY).await {
             round.violation("I-Live", format!("a worker had not continued {RECOVERY:?} after {file:?} was back"));
             break;

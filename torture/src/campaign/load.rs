@@ -123,6 +123,11 @@ impl Load {
         self.driver.is_finished()
     }
 
+    /// Starts no more programs, and does not wait for the running ones.
+    pub fn abandon(self) {
+        self.driver.abort();
+    }
+
     /// Starts no more programs and waits until the running ones end. Gives up once the load is
     /// stuck.
     pub async fn end(mut self) -> LoadResult {

@@ -230,6 +230,18 @@ impl Round {
         .await
     }
 
+    /// Kills the workers and ends the round at once. The report has the violations that the kind
+    /// itself found, and the testbed is kept. After a violation because of which runs may never
+    /// end, a wait for their ends would only delay the report.
+    #[must_use]
+    pub fn give_up(self) -> Report {
+        let Self { mut testbed, load, report, workers, .. } = self;
+        load.abandon();
+        drop(workers);
+        testbed.keep();
+        report
+    }
+
     /// Waits until all runs have ended, ends the workers, and checks the evidence.
     pub async fn finish(self) -> Report {
         self.finish_with(|_| Vec::new()).await

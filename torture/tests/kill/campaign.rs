@@ -1,8 +1,11 @@
 //! A short form of each kind of campaign, with a fixed seed. The program `campaign` runs the long
 //! forms.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use workflow_tests::Database;
-use workflow_torture::campaign::{self, Plan};
+use workflow_torture::campaign::{self, Part, Plan, Round, RoundOptions};
 
 /// Fails with the report, which says how to repeat the campaign.
 pub(crate) async fn slice(kind: &str, database: Database, count: usize) {
@@ -70,4 +73,19 @@ pub async fn programs_return_the_predicted_results(database: Database) {
 
 pub async fn clients_race(database: Database) {
     slice("races", database, 24).await;
+}
+
+/// A round that gives up reads no evidence, and leaves no process that would work on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_that_gives_up_ends_at_once_with_its_violation() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plan = Plan { directory: Some(directory.path().to_owned()), ..Plan::new(1, 1, Database::Sqlite) };
+    let part = Part { plan: Arc::new(plan), seed: 1, count: 1, server: None };
+    let mut round = Round::begin(part, "files", RoundOptions { workers: 1, ..RoundOptions::default() }).await;
+    let process = format!("/proc/{}", round.workers[0].pid());
+    round.violation("I-Ack", "a start was lost".to_owned());
+    let report = round.give_up();
+    let found: Vec<&str> = report.violations.iter().map(|found| found.violation.what.as_str()).collect();
+    assert_eq!((found, report.runs), (vec!["a start was lost"], 0), "{report}");
+    assert!(!Path::new(&process).exists(), "{process} lives");
 }
