@@ -1,5 +1,7 @@
 //! The answer to a batch's statement. It is read after the connection is free for the next batch.
 
+use std::collections::{BTreeSet, HashSet};
+
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -20,7 +22,7 @@ use crate::{claim, start};
 pub(crate) struct Answer {
     /// Runs that the batch should have ended or parked, but which were not what the writer took
     /// them for. The statement has then claimed none but started runs.
-    pub(crate) unfinished: Vec<RunId>,
+    pub(crate) unfinished: BTreeSet<RunId>,
     /// The outcomes of the ends and parks of these runs, each with its index in the batch.
     pub(crate) late: Vec<(usize, Outcome)>,
     pub(super) rows: Vec<PgRow>,
@@ -44,8 +46,9 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// Leaves to the claim only those of the started runs that are new; `None`: all are.
-    pub(super) fn keep_new_starts(&mut self, new: Option<&[Uuid]>) {
+    pub(super) fn keep_new_starts(&mut self, new: Option<Vec<Uuid>>) {
         if let (Some(claim), Some(new)) = (&mut self.claim, new) {
+            let new: HashSet<Uuid> = new.into_iter().collect();
             claim.taken.retain(|run| new.contains(&run.as_uuid()));
         }
     }

@@ -3,7 +3,7 @@
 //! So it can be bound while another batch is under way: whatever it relies on, the statement checks
 //! itself when it is executed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -148,6 +148,7 @@ impl BatchStatement {
             if self.parts.fence == PartsFence::Owners { versions(first, self.locked)? } else { Versions::new() };
         memory.lock().fences.add_checked(&versions, self.asked);
         let finished: Option<Vec<Uuid>> = if self.parts.releases { first.try_get("finished")? } else { None };
+        let finished: Option<HashSet<Uuid>> = finished.map(HashSet::from_iter);
         let is_left = |run: &RunId| finished.as_ref().is_some_and(|finished| !finished.contains(&run.as_uuid()));
         let mut answer = Answer {
             unfinished: self.releasing.into_iter().filter(is_left).collect(),
@@ -161,7 +162,7 @@ impl BatchStatement {
         if self.parts.starts {
             let new: Option<Vec<Uuid>> = first.try_get("started")?;
             answer.started = started(connection, context, writes, new.is_none()).await?;
-            answer.keep_new_starts(new.as_deref());
+            answer.keep_new_starts(new);
         }
         answer.rows = rows;
         Ok(Fast::Done(Box::new(answer)))
