@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -210,6 +211,9 @@ pub async fn a_step_shows_the_line_that_calls_it(db: Live) {
     let expected = [("reserve", &first), ("page", &page), ("page:1", &page), ("page:2", &page), ("last", &last)]
         .map(|(step, lines)| (step, Some(lines.as_str())));
     assert_eq!(shown, expected);
+    // The call of the child had the name of its workflow before it was given its own.
+    let renamed = BTreeSet::from(["succeeds"]);
+    assert_eq!(reader.store().source_lines("calls", "1", &renamed).await.unwrap(), []);
 
     // Another program with the same version has moved the call.
     let moved = SourceLine {

@@ -159,7 +159,6 @@ impl RunCell {
             inner.slots.reserve_exact(INITIAL_CALLS);
         }
         inner.slots.push(Slot::default());
-        self.port.note_call(name, location);
         Ok(inner.machine.call(name, location))
     }
 
@@ -212,7 +211,7 @@ impl RunCell {
         if let Some(refused) = inner.refuse_in_body(call) {
             return refused;
         }
-        inner.keep_waker(call, waker);
+        self.keep_waker(&mut inner, call, waker);
         // Reading the clock is expensive, and a call that runs or takes its outcome does not need
         // it.
         let is_to_begin = inner.machine.is_to_begin(call);
@@ -270,7 +269,7 @@ impl RunCell {
         if let Some(refused) = inner.refuse_in_body(call) {
             return refused;
         }
-        inner.keep_waker(call, waker);
+        self.keep_waker(&mut inner, call, waker);
         poll(&mut inner.machine, self.port.now())
     }
 
@@ -407,13 +406,6 @@ impl Inner {
             self.machine.key(outer)
         );
         StoredError::new(ErrorKind::Refused, message).fatal()
-    }
-
-    fn keep_waker(&mut self, call: CallId, waker: &Waker) {
-        let kept = &mut self.slots[call.index()].waker;
-        if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-            *kept = Some(waker.clone());
-        }
     }
 }
 

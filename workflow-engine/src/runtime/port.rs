@@ -56,9 +56,9 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     /// Reports what an admitted attempt has shown. Default: the report is ignored.
     fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
 
-    /// Takes note that the workflow calls a step at this place of its code. `key` is the key of the
-    /// call before repeats are numbered. Every call does this, on every replay, so it must be
-    /// cheap. Default: nothing is noted.
+    /// Takes note that the workflow calls the step with this key at this place of its code. Every
+    /// call does this at its first poll, on every replay, so it must be cheap. Default: nothing is
+    /// noted.
     fn note_call(&self, _key: &str, _location: &'static Location<'static>) {}
 
     /// Returns the observer of this run's bodies. Default: none.
