@@ -128,17 +128,27 @@ pub(crate) async fn payload(
     Ok(Json(shared.operate.payload(run, of).await?))
 }
 
+/// A page of a history.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Attempts {
+    step: Option<String>,
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
 pub(crate) async fn history(
     State(shared): State<Shared>,
     Extension(actor): Extension<Actor>,
     Path(run): Path<RunId>,
-    Query(page): Query<Page>,
+    Query(attempts): Query<Attempts>,
 ) -> Answer<HistoryPage> {
     let mut list = ListHistory::new(run);
-    if let Some(limit) = page.limit {
+    list.step = attempts.step;
+    if let Some(limit) = attempts.limit {
         list = list.limit(limit);
     }
-    if let Some(cursor) = page.cursor {
+    if let Some(cursor) = attempts.cursor {
         list = list.cursor(Cursor::new(cursor));
     }
     let mut page = shared.operate.history(list).await?;

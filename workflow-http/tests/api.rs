@@ -84,6 +84,8 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         let page = server.get("/api/v1/runs?query=tag.region:eu&limit=1").json();
         assert_eq!(page["items"][0]["id"], run.as_str());
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/history")).json()["items"][0]["step"], "double");
+        let of_step = |step| server.get(&format!("/api/v1/runs/{run}/history?step={step}")).json()["items"].clone();
+        assert_eq!((of_step("double")[0]["step"].clone(), of_step("other")), (json!("double"), json!([])));
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/timeline")).json()["rows"][0]["step"], "double");
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/payload?of=input")).json()["json"], 21);
         let fork = server.post(&format!("/api/v1/runs/{run}/fork"), &json!({ "input": 50 })).json();

@@ -53,6 +53,7 @@ async fn what_operators_read_is_bounded_by_indexes() -> TestResult {
             (&sql.read_history_page, history, 400),
             (&sql.read_steps, &[&run, "0", "20", "9", "100", "65536"], 400),
             (&sql.read_open_steps, &[&run, "20", "100", "65536"], 100),
+            (&sql.read_step_history, &[&run, "'step 7'", FIRST, "'step 7:'", FIRST, "'step 7;'", "20", "65536"], 50),
             (&sql.read_history_row, &[&run, "'step 7'", "1", "65536"], 10),
             (&sql.read_tags, &[&runs], 10),
         ] {
@@ -106,6 +107,7 @@ async fn a_read_of_a_long_run_looks_at_a_bounded_part() -> TestResult {
                 (&sql.read_steps, &[&*run, "24900", "301", "33", "2000", "8192"]),
                 (&sql.read_steps, &[&*run, "49900", "301", "33", "2000", "8192"]),
                 (&sql.read_open_steps, &[&*run, "1000", "2000", "8192"]),
+                (&sql.read_step_history, &[&*run, "'ask'", "500", "'ask:'", FIRST, "'ask;'", "1001", "65536"]),
                 (&sql.read_history_row, &[&*run, "'ask'", "7", "65536"]),
                 (&sql.read_emitted, &[&*run, "'emitted/log'", "7", "1000"]),
                 (&sql.read_published, &[&*run, "'published/progress'"]),

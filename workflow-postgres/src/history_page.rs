@@ -3,7 +3,9 @@
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use workflow_engine::store::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED};
+use workflow_engine::store::{
+    HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED, StepBounds,
+};
 
 use super::error::Failure;
 use super::read::map_all;
@@ -29,6 +31,11 @@ pub(super) async fn read(
         }
         HistoryRows::Open { limit } => {
             sql.read_open_steps.query().bind(run).bind(i64::from(*limit)).bind(i64::from(MOST_UNDECIDED))
+        }
+        HistoryRows::OfStep { step_key, after, limit } => {
+            let StepBounds { attempt, repetition, end, .. } = StepBounds::new(step_key, after.as_ref());
+            let query = sql.read_step_history.query().bind(run).bind(step_key.clone()).bind(attempt);
+            query.bind(repetition.0).bind(repetition.1).bind(end).bind(i64::from(*limit))
         }
         HistoryRows::Attempt { step_key, attempt } => {
             sql.read_history_row.query().bind(run).bind(step_key.clone()).bind(*attempt)

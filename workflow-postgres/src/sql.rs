@@ -341,7 +341,7 @@ statements! {
     read_schema_version,
     read_seat_waits,
     read_seats, read_server, read_standby,
-    read_statuses, read_steps, read_tables, read_tags, read_timeline, read_transfer,
+    read_statuses, read_step_history, read_steps, read_tables, read_tags, read_timeline, read_transfer,
     read_wakes,
     read_worker_locks,
     read_workers,

@@ -72,7 +72,7 @@ impl OperateRuns for Remote {
     }
 
     async fn history(&self, list: ListHistory) -> Result<HistoryPage, OperateError> {
-        let target = of_run(list.run, &["history"]).with("limit", Some(list.limit));
+        let target = of_run(list.run, &["history"]).with("step", list.step).with("limit", Some(list.limit));
         self.get(target.with("cursor", text(list.cursor.as_ref()))).await
     }
 

@@ -85,7 +85,11 @@ async fn operates(operate: &dyn Operate, database: &dyn Operate) {
     let id = run.to_string();
     assert_eq!(operate.find_runs(&id, 5).await.unwrap(), database.find_runs(&id, 5).await.unwrap());
     let history = ListHistory::new(run);
-    assert_eq!(operate.history(history.clone()).await.unwrap(), database.history(history).await.unwrap());
+    assert_eq!(operate.history(history.clone()).await.unwrap(), database.history(history.clone()).await.unwrap());
+    for (step, attempts) in [("double", 1), ("a/b & c", 0)] {
+        let page = operate.history(history.clone().step(step)).await.unwrap();
+        assert_eq!(page.items.len(), attempts, "{page:?}");
+    }
     let window = ListTimeline::new(run).limit(5);
     // Else it could come between the two reads.
     workflow_tests::until("the source line of the step", async || {

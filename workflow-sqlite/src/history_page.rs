@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::store::{
-    DatabaseError, HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED,
+    DatabaseError, HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED, StepBounds,
 };
 
 use super::database::Database;
@@ -25,6 +25,11 @@ pub(super) async fn read(database: &Database, scan: &HistoryScan) -> Result<Vec<
             query.bind(*attempts).bind(MOST_UNDECIDED)
         }
         HistoryRows::Open { limit } => sqlx::query(sql::READ_OPEN_STEPS).bind(run).bind(*limit).bind(MOST_UNDECIDED),
+        HistoryRows::OfStep { step_key, after, limit } => {
+            let StepBounds { attempt, repetition, end, .. } = StepBounds::new(step_key, after.as_ref());
+            let query = sqlx::query(sql::READ_STEP_HISTORY).bind(run).bind(step_key.clone()).bind(attempt);
+            query.bind(repetition.0).bind(repetition.1).bind(end).bind(*limit)
+        }
         HistoryRows::Attempt { step_key, attempt } => {
             sqlx::query(sql::READ_HISTORY_ROW).bind(run).bind(step_key.clone()).bind(*attempt)
         }

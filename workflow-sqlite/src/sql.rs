@@ -257,6 +257,7 @@ statements! {
     READ_HISTORY_PAGE = "read_history_page.sql";
     READ_HISTORY_ROW = "read_history_row.sql";
     READ_OPEN_STEPS = "read_open_steps.sql";
+    READ_STEP_HISTORY = "read_step_history.sql";
     READ_STEPS = "read_steps.sql";
     READ_TAGS = "read_tags.sql";
     READ_INBOX = "read_inbox.sql";

@@ -1918,7 +1918,7 @@ export interface components {
         };
         /** @description One page of a history. */
         HistoryPage: {
-            /** @description The outcomes in the order in which the workflow got them, then the attempts that are no outcome, by step and number. */
+            /** @description The outcomes in the order in which the workflow got them, then the attempts that are no outcome, by step and number. Of one step: all its attempts by key and number. */
             items: components["schemas"]["HistoryItem"][];
             next?: components["schemas"]["Cursor"] | null;
         };
@@ -4380,6 +4380,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                step?: string;
             };
             header?: never;
             path: {

@@ -192,3 +192,40 @@ pub async fn one_attempt_is_read_by_its_key(fixture: Fixture) {
     assert_eq!(read(&fixture, run, row("big", 1), 10).await[0].row.output, None);
     assert!(found[0].row.started_at > Timestamp::from_micros(0));
 }
+
+pub async fn the_attempts_of_a_step_are_read_with_its_repetitions(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let rows = [
+        failed("ask", 1),
+        StepAttempt { attempt: 2, ..succeeded("ask", 1, "1") },
+        succeeded("ask!", 2, "0"),
+        succeeded("ask:1", 3, "2"),
+        succeeded("ask/in", 4, "3"),
+        succeeded("ask:10", 5, "4"),
+        succeeded("asking", 6, "5"),
+        succeeded("as", 7, "6"),
+        begun("ask:2"),
+    ];
+    for row in rows {
+        applied(&fixture.write(attempt(claim, at(&fixture, row))).await);
+    }
+    for limit in 1..=6 {
+        let mut found: Vec<StepAttempt> = Vec::new();
+        loop {
+            let after = found.last().map(HistoryPlace::of);
+            let rows = HistoryRows::OfStep { step_key: "ask".into(), after, limit };
+            let page = read(&fixture, claim.run_id, rows, ALL).await;
+            let is_full = page.len() == limit as usize;
+            found.extend(page.into_iter().map(|row| row.row));
+            assert!(found.len() <= 5, "a page repeats rows, or has some of other steps: {found:?}");
+            if !is_full {
+                break;
+            }
+        }
+        let keys: Vec<(&str, i64)> = found.iter().map(|row| (row.step_key.as_str(), row.attempt)).collect();
+        assert_eq!(keys, [("ask", 1), ("ask", 2), ("ask:1", 1), ("ask:10", 1), ("ask:2", 1)], "pages of {limit}");
+        assert_eq!(found[1].output.as_deref(), Some("1"));
+    }
+    let none = HistoryRows::OfStep { step_key: "no such step".into(), after: None, limit: 1 };
+    assert_eq!(read(&fixture, claim.run_id, none, ALL).await, []);
+}

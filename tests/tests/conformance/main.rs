@@ -357,6 +357,7 @@ workflow_tests::cases! {
         pages_have_the_last_item_of_every_stream,
         open_steps_are_read_beside_the_last_outcome,
         one_attempt_is_read_by_its_key,
+        the_attempts_of_a_step_are_read_with_its_repetitions,
     }
     count {
         counts_are_those_of_the_runs,

@@ -175,6 +175,16 @@ pub async fn a_history_is_read_in_pages(db: Live) {
         assert_eq!(db.client.operate().history(list).await.unwrap_err().code, code);
     }
     assert_eq!(db.client.operate().history(list(other, 1)).await.unwrap().items, []);
+
+    let of_step = list(run.id(), 1).step("pay");
+    let first = db.client.operate().history(of_step.clone()).await.unwrap();
+    let cursor = first.next.unwrap();
+    let second = db.client.operate().history(of_step.cursor(cursor.clone())).await.unwrap();
+    let tries = first.items.iter().chain(&second.items).map(|item| (item.step.as_str(), item.attempt));
+    assert_eq!(tries.collect::<Vec<_>>(), [("pay", 1), ("pay", 2)]);
+    assert_eq!(second.next, None);
+    let other_list = db.client.operate().history(list(run.id(), 1).cursor(cursor)).await;
+    assert_eq!(other_list.unwrap_err().code, OperateErrorCode::BadCursor);
 }
 
 fn states(row: &TimelineRow) -> Vec<BarState> {

@@ -17,7 +17,8 @@ pub struct HistoryScan {
     pub payload_bytes: u32,
 }
 
-/// The rows of a part of a history. None has items of streams, except the last one of each.
+/// The rows of a part of a history. None has items of streams, except the last one of each; only
+/// [`OfStep`](Self::OfStep) has all, if it is asked for a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryRows {
     /// In the order of [`Store::history`](super::Store::history).
@@ -44,6 +45,16 @@ pub enum HistoryRows {
     /// Without patches, published values and streams. Those without an outcome are found among the
     /// first [`MOST_UNDECIDED`] attempts without one.
     Open {
+        /// The largest number of rows.
+        limit: u32,
+    },
+    /// The rows of a step and of its repetitions, by step key and attempt: all whose key is this
+    /// one, or goes on with a colon, as `ask:2` does. Reads no other rows.
+    OfStep {
+        /// The key of the step.
+        step_key: String,
+        /// Only rows after this place, whose position counts for nothing.
+        after: Option<HistoryPlace>,
         /// The largest number of rows.
         limit: u32,
     },
@@ -106,6 +117,42 @@ pub struct HistoryBounds<'a> {
     pub outcome: (i64, &'a str, i64),
     /// Step key and attempt of a row without a position.
     pub undecided: (&'a str, i64),
+}
+
+/// The places behind which the rows of a page of [`HistoryRows::OfStep`] stand: one among the rows
+/// of the step itself and one among those of its repetitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepBounds<'a> {
+    /// The key of the step.
+    pub step_key: &'a str,
+    /// The attempt of the step itself.
+    pub attempt: i64,
+    /// Step key and attempt of a repetition.
+    pub repetition: (String, i64),
+    /// The key that stands behind those of all repetitions.
+    pub end: String,
+}
+
+impl<'a> StepBounds<'a> {
+    /// Returns the bounds of a page that begins after this place.
+    #[must_use]
+    pub fn new(step_key: &'a str, after: Option<&HistoryPlace>) -> Self {
+        let first = (format!("{step_key}:"), i64::MIN);
+        let (attempt, repetition) = match after {
+            None => (i64::MIN, first),
+            Some(place) if place.step_key == step_key => (place.attempt, first),
+            Some(place) => (i64::MAX, first.max((place.step_key.clone(), place.attempt))),
+        };
+        Self { step_key, attempt, repetition, end: format!("{step_key};") }
+    }
+
+    /// Returns whether this row stands within the bounds.
+    #[must_use]
+    pub fn contains(&self, row: &StepAttempt) -> bool {
+        let (key, attempt) = &self.repetition;
+        let is_repetition = (&row.step_key, row.attempt) > (key, *attempt) && row.step_key < self.end;
+        is_repetition || row.step_key == self.step_key && row.attempt > self.attempt
+    }
 }
 
 /// A row of a history with the sizes of its payloads.

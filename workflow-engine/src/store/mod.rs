@@ -91,7 +91,7 @@ pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
 pub use hint::{ChangeStore, Listener};
-pub use history_page::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED};
+pub use history_page::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED, StepBounds};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};

@@ -224,7 +224,7 @@ fn operations() -> Vec<Operation> {
             ])
             .reads("StoredPayload"),
         get("/runs/{run}/history", "listHistory", "Lists the attempts of a run")
-            .asks([cursor(), limit(1_000)])
+            .asks([cursor(), limit(1_000), text("step")])
             .reads("HistoryPage"),
         get("/runs/{run}/timeline", "readTimeline", "Reads the history as data for a drawing")
             .asks([number("from", 0, u32::MAX), limit(5_000)])

@@ -15,8 +15,11 @@ use super::{Cursor, OperateError, SHOWN_BYTES, StoredPayload, run};
 pub struct ListHistory {
     /// The run.
     pub run: RunId,
-    /// The place at which the page begins: [`HistoryPage::next`] of a page of this run. Default:
-    /// the beginning.
+    /// The step whose attempts are read: see [`ListHistory::step`]. Default: all steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The place at which the page begins: [`HistoryPage::next`] of a page of this run, and of this
+    /// step if there is one. Default: the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
     /// The largest number of attempts. Default: 100. Range: 1 to [`ListHistory::MAX_LIMIT`].
@@ -35,7 +38,16 @@ impl ListHistory {
     /// Asks for the first page of the history of this run.
     #[must_use]
     pub fn new(run: RunId) -> Self {
-        Self { run, cursor: None, limit: default_limit() }
+        Self { run, step: None, cursor: None, limit: default_limit() }
+    }
+
+    /// Reads only the attempts of the step with this key and of its repetitions, by key and
+    /// attempt: of the keys that are this one, or that go on with a colon, as `ask:2` does. A page
+    /// then reads no other rows of the run, however many it has. Default: all steps.
+    #[must_use]
+    pub fn step(mut self, key: impl Into<String>) -> Self {
+        self.step = Some(key.into());
+        self
     }
 
     /// Begins the page at this place. Default: the beginning.
@@ -60,7 +72,7 @@ impl ListHistory {
 #[non_exhaustive]
 pub struct HistoryPage {
     /// The outcomes in the order in which the workflow got them, then the attempts that are no
-    /// outcome, by step and number.
+    /// outcome, by step and number. Of one step: all its attempts by key and number.
     pub items: Vec<HistoryItem>,
     /// The place at which the next page begins. `None` at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,11 +137,17 @@ impl From<HistoryRow> for HistoryItem {
 
 /// See [`OperateRuns::history`](super::OperateRuns::history).
 pub(super) async fn history(client: &Client, list: ListHistory) -> Result<HistoryPage, OperateError> {
-    let ListHistory { run: id, cursor, limit } = list;
+    let ListHistory { run: id, step, cursor, limit } = list;
     OperateError::check_limit(limit, ListHistory::MAX_LIMIT, "attempts")?;
-    let of = format!("history of {id}");
+    let of = match &step {
+        None => format!("history of {id}"),
+        Some(step) => format!("history of step {step:?} of {id}"),
+    };
     let after = cursor.map(|cursor| cursor.place::<HistoryPlace>(&of)).transpose()?;
-    let rows = HistoryRows::Delivered { after, limit: limit + 1 };
+    let rows = match step {
+        None => HistoryRows::Delivered { after, limit: limit + 1 },
+        Some(step_key) => HistoryRows::OfStep { step_key, after, limit: limit + 1 },
+    };
     let scan = HistoryScan { run: id, rows, payload_bytes: SHOWN_BYTES };
     let mut rows = client.read(client.store().history_page(&scan)).await?;
     if rows.is_empty() {

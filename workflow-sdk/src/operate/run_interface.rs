@@ -164,7 +164,7 @@ pub trait OperateRuns: fmt::Debug + Send + Sync {
     async fn find_runs(&self, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError>;
 
     /// Reads one page of the history of a run: the outcomes in the order in which the workflow got
-    /// them, then the attempts that are no outcome.
+    /// them, then the attempts that are no outcome. Or of one step: see [`ListHistory::step`].
     ///
     /// An attempt that becomes an outcome while a client turns pages may be on no page: it then
     /// stands behind the outcomes that were read. To follow a run, read again from the last cursor

@@ -7,7 +7,7 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     APPROVAL_BUDGET, ApprovalList, Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE,
-    Inbox, ListedApprovals, MOST_UNDECIDED, RunScan, ScannedRuns, WaitingApproval,
+    Inbox, ListedApprovals, MOST_UNDECIDED, RunScan, ScannedRuns, StepBounds, WaitingApproval,
 };
 
 use super::tables::{Place, Tables};
@@ -111,6 +111,11 @@ pub(super) fn history_page(tables: &Tables, scan: &HistoryScan) -> Vec<HistoryRo
             let is_cut = has_more_undecided(tables, scan.run);
             let cut = |row: &StepAttempt| HistoryRow { is_cut, ..shown(row) };
             rows.into_iter().take(*limit as usize).map(cut).collect()
+        }
+        HistoryRows::OfStep { step_key, after, limit } => {
+            let bounds = StepBounds::new(step_key, after.as_ref());
+            let rows = tables.attempts(scan.run).filter(|row| bounds.contains(row));
+            rows.take(*limit as usize).map(shown).collect()
         }
         HistoryRows::Attempt { step_key, attempt } => {
             tables.attempt(scan.run, step_key, *attempt).map(shown).into_iter().collect()
