@@ -75,6 +75,8 @@ pub struct FaultyStore {
     scans: AtomicUsize,
     /// Reads of items of streams so far.
     item_reads: AtomicUsize,
+    /// Rows of parts of histories that were read so far.
+    history_rows: AtomicUsize,
     /// Keeps the order of the commits, of which some wait at a gate.
     order: CommitOrder,
     /// Calls of `commit` that have not returned.
@@ -99,6 +101,7 @@ impl FaultyStore {
             version_reads: AtomicUsize::new(0),
             scans: AtomicUsize::new(0),
             item_reads: AtomicUsize::new(0),
+            history_rows: AtomicUsize::new(0),
             order: CommitOrder::default(),
             under_way: AtomicUsize::new(0),
             overlapping: AtomicUsize::new(0),
@@ -163,6 +166,12 @@ impl FaultyStore {
     #[must_use]
     pub fn item_reads(&self) -> usize {
         self.item_reads.load(SeqCst)
+    }
+
+    /// Returns how many rows the reads of parts of histories have returned.
+    #[must_use]
+    pub fn history_rows(&self) -> usize {
+        self.history_rows.load(SeqCst)
     }
 
     /// Returns how often the data version and parts of lists were read.
@@ -340,7 +349,9 @@ impl Store for FaultyStore {
     }
 
     async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
-        self.inner.history_page(scan).await
+        let rows = self.inner.history_page(scan).await?;
+        self.history_rows.fetch_add(rows.len(), SeqCst);
+        Ok(rows)
     }
 
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {

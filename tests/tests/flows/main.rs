@@ -32,6 +32,7 @@ workflow_tests::cases! {
     runs {
         the_two_table_flows_run,
         a_gate_is_decided_once_under_double_clicks,
+        a_visit_that_waits_is_read_without_the_rest_of_its_run,
         a_limit_holds_over_flows_and_workers,
         a_flow_pauses_or_cancels_its_run_at_its_timeout,
         a_worker_with_lower_limits_keeps_what_was_recorded,

@@ -7,9 +7,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use workflow_flows::expression::ExpressionLimits;
 use workflow_flows::graph::Flow;
-use workflow_flows::{FlowClient, FlowCode, FlowError, FlowStart, ToolCall, flow};
-use workflow_sdk::{ClientError, LimitRule, RunHandle, RunStatus, SignalOutcome};
-use workflow_tests::{Gauge, Live, LocalWorker, until};
+use workflow_flows::{FlowClient, FlowCode, FlowError, FlowStart, ToolCall, flow, read_decision, read_visits};
+use workflow_sdk::operate::PayloadOf;
+use workflow_sdk::{Client, ClientError, LimitRule, RunHandle, RunStatus, SignalOutcome};
+use workflow_tests::{FaultyStore, Gauge, Live, LocalWorker, until};
 
 use crate::common::{Calls, echo, flow_with, runtime, step, steps, tool, with};
 
@@ -99,6 +100,34 @@ pub async fn a_gate_is_decided_once_under_double_clicks(db: Live) {
     assert_eq!((accepted, repeated), (1, 9), "{outcomes:?}");
     assert_eq!(run.result().await.unwrap(), json!(1));
     worker.stop().await;
+}
+
+pub async fn a_visit_that_waits_is_read_without_the_rest_of_its_run(db: Live) {
+    /// More rows than a page of a history has.
+    const OTHERS: usize = 1_200;
+    let worker = LocalWorker::start(db.worker(runtime(&Calls::default()).build()).register(flow));
+    let ask = json!({ "prompt": "Which?", "options": { "one": "", "two": "" } });
+    let definition = steps(json!([step("ask", json!({ "decision": ask }))]));
+    let run = db.client.start_definition(FlowStart::new(definition)).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    worker.stop().await;
+    let id = run.id();
+    let others: Vec<String> = (0..OTHERS)
+        .map(|number| format!("('{id}', 'other {number}', 1, 'step', 'succeeded', {}, 1, 1, 2, '0')", number + 100))
+        .collect();
+    let columns = "run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, output";
+    let mut raw = db.raw().await;
+    raw.execute(format!("INSERT INTO step_attempts ({columns}) VALUES {}", others.join(", "))).await;
+
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(store.clone(), 1024 * 1024);
+    let visits = read_visits(client.operate(), id, &["ask", "other"]).await.unwrap();
+    let [Some(visit), None] = &visits[..] else { panic!("{visits:?}") };
+    let prepared = PayloadOf::Step { step: "ask!".into(), attempt: 1 };
+    assert_eq!((visit.step.as_str(), &visit.prepared), ("ask:0", &prepared));
+    let question = read_decision(client.operate(), id, "ask").await.unwrap().unwrap();
+    assert_eq!((question.step.as_str(), question.prompt.as_str()), ("ask:0", "Which?"));
+    assert_eq!(store.history_rows(), 2, "one row for each visit that was found");
 }
 
 pub async fn a_limit_holds_over_flows_and_workers(db: Live) {

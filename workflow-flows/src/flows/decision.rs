@@ -1,10 +1,14 @@
 //! The questions of decisions, as they are shown to those that answer them.
 
+use futures::future::try_join_all;
 use serde_json::{Map, Value};
 use workflow_sdk::RunId;
 use workflow_sdk::operate::{Operate, OperateError, PayloadOf};
 
-use super::gate::{StepKey, read_history, read_output};
+use super::gate::{StepKey, read_output, read_prepared};
+
+/// How many steps are read at once.
+const AT_ONCE: usize = 8;
 
 /// A decision that a run waits for, with the values that its flow has rendered for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +33,8 @@ pub struct OpenDecision {
 /// large as a payload may be: a program that shows many questions cuts them.
 ///
 /// The number of a wait is not that of its visit: a visit that failed before it waited has none,
-/// and after an answer that was no option a visit waits again. So the whole history is read.
+/// and after an answer that was no option a visit waits again. So the rows of all visits of the
+/// step are read, and none of other steps.
 ///
 /// # Errors
 /// [`NotFound`](workflow_sdk::operate::OperateErrorCode::NotFound) if there is no such run, or a
@@ -38,9 +43,9 @@ pub struct OpenDecision {
 /// # Cancel safety
 /// The call only reads: a dropped future leaves nothing behind.
 pub async fn read_decision(operate: &dyn Operate, run: RunId, key: &str) -> Result<Option<OpenDecision>, OperateError> {
-    let history = read_history(operate, run).await?;
     let step = StepKey::parse(key);
-    let Some((visit, row)) = step.prepared(&history) else { return Ok(None) };
+    let rows = read_prepared(operate, run, &step).await?;
+    let Some((visit, row)) = step.prepared(&rows) else { return Ok(None) };
     let shown = read_output(operate, run, row).await?;
     Ok(shown.is_object().then(|| decision(format!("{}:{visit}", step.name), &shown)))
 }
@@ -60,8 +65,8 @@ pub struct StepVisit {
 /// Reads the present visits of steps that wait, one for each key, in the order of the keys. A key
 /// is that of a wait: of a [`PendingApproval`](workflow_sdk::PendingApproval), or of a wait for a
 /// signal without the beginning of its name. The item is `None` if the run has rendered no values
-/// for such a step, as one of a workflow in Rust. See [`read_decision`] about the numbers. The call
-/// reads the whole history once.
+/// for such a step, as one of a workflow in Rust. See [`read_decision`] about the numbers and about
+/// the rows that are read for each key.
 ///
 /// # Errors
 /// [`NotFound`](workflow_sdk::operate::OperateErrorCode::NotFound) if there is no such run, or a
@@ -74,14 +79,21 @@ pub async fn read_visits(
     run: RunId,
     keys: &[&str],
 ) -> Result<Vec<Option<StepVisit>>, OperateError> {
-    let history = read_history(operate, run).await?;
-    let visit = |key: &&str| {
-        let step = StepKey::parse(key);
-        let (visit, row) = step.prepared(&history)?;
-        let prepared = PayloadOf::Step { step: row.step.clone(), attempt: row.attempt };
-        Some(StepVisit { step: format!("{}:{visit}", step.name), prepared })
-    };
-    Ok(keys.iter().map(visit).collect())
+    let mut visits = Vec::with_capacity(keys.len());
+    for part in keys.chunks(AT_ONCE) {
+        visits.extend(try_join_all(part.iter().map(|key| read_visit(operate, run, key))).await?);
+    }
+    Ok(visits)
+}
+
+async fn read_visit(operate: &dyn Operate, run: RunId, key: &str) -> Result<Option<StepVisit>, OperateError> {
+    let step = StepKey::parse(key);
+    let rows = read_prepared(operate, run, &step).await?;
+    let visit = step.prepared(&rows).map(|(visit, row)| StepVisit {
+        step: format!("{}:{visit}", step.name),
+        prepared: PayloadOf::Step { step: row.step.clone(), attempt: row.attempt },
+    });
+    Ok(visit)
 }
 
 fn decision(step: String, shown: &Value) -> OpenDecision {

@@ -201,8 +201,22 @@ pub async fn report_step(
 }
 
 /// Reads all attempts of a run.
-pub(super) async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
-    let mut list = ListHistory::new(run).limit(ListHistory::MAX_LIMIT);
+async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
+    read_pages(operate, ListHistory::new(run)).await
+}
+
+/// Reads the attempts that have rendered values for the visits of a step, and perhaps some of other
+/// steps. However many other steps the run has, their rows are not read.
+pub(super) async fn read_prepared(
+    operate: &dyn Operate,
+    run: RunId,
+    step: &StepKey<'_>,
+) -> Result<Vec<HistoryItem>, OperateError> {
+    read_pages(operate, ListHistory::new(run).step(prepared_key(step.name))).await
+}
+
+async fn read_pages(operate: &dyn Operate, list: ListHistory) -> Result<Vec<HistoryItem>, OperateError> {
+    let mut list = list.limit(ListHistory::MAX_LIMIT);
     let mut history = Vec::new();
     loop {
         let page = operate.history(list.clone()).await?;
