@@ -11,6 +11,7 @@ mod crashes;
 mod knowledge;
 mod process;
 mod runs;
+mod secrets;
 mod triggers;
 mod versions;
 
@@ -37,6 +38,10 @@ workflow_tests::cases! {
         a_flow_pauses_or_cancels_its_run_at_its_timeout,
         a_worker_with_lower_limits_keeps_what_was_recorded,
         a_worker_that_stops_gives_its_flows_to_another_one,
+    }
+    secrets {
+        a_value_is_opened_at_its_place_with_its_key_alone,
+        secrets_are_copied_as_they_are_sealed,
     }
     triggers {
         a_trigger_of_the_clock_is_a_schedule,

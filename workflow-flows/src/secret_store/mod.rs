@@ -1,7 +1,7 @@
 //! Secrets of flows in a table, sealed by a codec.
 
 mod backend;
-#[cfg(all(test, feature = "sqlite"))]
+#[cfg(test)]
 mod tests;
 
 use std::fmt;
