@@ -55,7 +55,7 @@ use axum::http::StatusCode;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{get, post};
 use workflow_flows::Flows;
-use workflow_sdk::operate::Operate;
+use workflow_sdk::operate::{Operate, OperateError};
 
 use workflow_http::internal::Redacted;
 pub use workflow_http::{Access, Actor, Redact, Streams};
@@ -70,9 +70,9 @@ use shared_reads::SharedReads;
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) operate: Arc<dyn Operate>,
-    pub(crate) known: Arc<Cached<Known>>,
+    pub(crate) known: Arc<Cached<Known, OperateError>>,
     /// The statistics of the overview for each range.
-    pub(crate) numbers: Arc<[Cached<Arc<Numbers>>; 3]>,
+    pub(crate) numbers: Arc<[Cached<Arc<Numbers>, Problem>; 3]>,
     /// The deployed flows, if the application has given them.
     deployed: Option<Flows>,
     pub(crate) streams: Streams,
