@@ -1,25 +1,18 @@
 //! A store that fails on demand.
 
 use std::any::Any;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_engine::model::{
-    AwaitedStep, BulkId, BulkRecord, Claim, DatabaseView, FailureRow, Lane, LimitRecord, QueueRecord, Retention,
-    SeatLine, SeatWait, SourceLine, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
-};
+use workflow_engine::forward_store;
+use workflow_engine::model::{Claim, Lane, Retention, WorkerId};
 use workflow_engine::store::{
-    ApprovalList, AttemptWrite, AuditList, BulkStore, ChangeStore, CommitOrder, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals,
-    ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, RunTags,
-    ScannedRuns, SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store,
-    StoreId, SystemStore, WaitStore, WaitingPlace, WithinError, WorkerRecord, Write,
+    AttemptWrite, CommitOrder, LeaseSession, Outcome, StepCommit, StepTransaction, Store, StoreId, Write,
 };
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind};
 
 /// The fault of one commit.
 #[derive(Clone, Copy, Debug)]
@@ -68,15 +61,8 @@ pub struct FaultyStore {
     transaction_faults: Mutex<VecDeque<Fault>>,
     /// How many reads of an inbox still fail.
     inboxes: AtomicUsize,
-    /// Reads of ended runs so far.
-    ended_reads: AtomicUsize,
-    /// Reads of the data version, and of parts of lists, so far.
-    version_reads: AtomicUsize,
-    scans: AtomicUsize,
-    /// Reads of items of streams so far.
-    item_reads: AtomicUsize,
-    /// Rows of parts of histories that were read so far.
-    history_rows: AtomicUsize,
+    /// The reads so far, by the name of the call.
+    reads: Mutex<BTreeMap<&'static str, usize>>,
     /// Keeps the order of the commits, of which some wait at a gate.
     order: CommitOrder,
     /// Calls of `commit` that have not returned.
@@ -97,11 +83,7 @@ impl FaultyStore {
             gate: Mutex::default(),
             transaction_faults: Mutex::default(),
             inboxes: AtomicUsize::new(0),
-            ended_reads: AtomicUsize::new(0),
-            version_reads: AtomicUsize::new(0),
-            scans: AtomicUsize::new(0),
-            item_reads: AtomicUsize::new(0),
-            history_rows: AtomicUsize::new(0),
+            reads: Mutex::default(),
             order: CommitOrder::default(),
             under_way: AtomicUsize::new(0),
             overlapping: AtomicUsize::new(0),
@@ -156,28 +138,29 @@ impl FaultyStore {
         self.overlapping.load(SeqCst)
     }
 
-    /// Returns how often the store was asked which of some runs have ended.
+    /// Returns how often a read was made, such as `history_page`.
     #[must_use]
-    pub fn ended_reads(&self) -> usize {
-        self.ended_reads.load(SeqCst)
-    }
-
-    /// Returns how often items of streams were read.
-    #[must_use]
-    pub fn item_reads(&self) -> usize {
-        self.item_reads.load(SeqCst)
-    }
-
-    /// Returns how many rows the reads of parts of histories have returned.
-    #[must_use]
-    pub fn history_rows(&self) -> usize {
-        self.history_rows.load(SeqCst)
+    pub fn reads(&self, name: &str) -> usize {
+        self.reads.lock().expect("reads").get(name).copied().unwrap_or_default()
     }
 
     /// Returns how often the data version and parts of lists were read.
     #[must_use]
     pub fn reads_for_changes(&self) -> (usize, usize) {
-        (self.version_reads.load(SeqCst), self.scans.load(SeqCst))
+        (self.reads("data_version"), self.reads("scan"))
+    }
+
+    /// Counts a read, and makes it unless it is to fail.
+    async fn around<T: Send>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, DatabaseError>> + Send,
+    ) -> Result<T, DatabaseError> {
+        *self.reads.lock().expect("reads").entry(name).or_default() += 1;
+        if name == "inbox" && self.inboxes.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(DatabaseError::new(DatabaseErrorKind::Unreachable, "read an inbox", "a fault of the test"));
+        }
+        call.await
     }
 
     fn gate_of(&self, writes: &[Write]) -> Option<Arc<Gate>> {
@@ -243,284 +226,43 @@ fn failure(kind: DatabaseErrorKind) -> DatabaseError {
     DatabaseError::new(kind, "commit", "a fault of the test")
 }
 
-#[async_trait]
-impl StatisticsStore for FaultyStore {
-    async fn statistics(&self, scan: &StatisticsScan) -> Result<Vec<StatisticsRow>, DatabaseError> {
-        self.inner.statistics(scan).await
-    }
-
-    async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
-        self.inner.failures().await
-    }
-
-    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
-        self.inner.run_tags(runs).await
-    }
-
-    async fn source_lines(
-        &self,
-        workflow: &str,
-        version: &str,
-        steps: &BTreeSet<&str>,
-    ) -> Result<Vec<SourceLine>, DatabaseError> {
-        self.inner.source_lines(workflow, version, steps).await
-    }
-}
-
-#[async_trait]
-impl ChangeStore for FaultyStore {
-    async fn data_version(&self) -> Result<String, DatabaseError> {
-        self.version_reads.fetch_add(1, SeqCst);
-        self.inner.data_version().await
-    }
-}
-
-#[async_trait]
-impl WaitStore for FaultyStore {
-    async fn slot_holders(&self, queue: &str, gate: Option<&str>, limit: u32) -> Result<Vec<RunId>, DatabaseError> {
-        self.inner.slot_holders(queue, gate, limit).await
-    }
-
-    async fn due_before(&self, run: &Run, at_most: u32) -> Result<u32, DatabaseError> {
-        self.inner.due_before(run, at_most).await
-    }
-
-    async fn has_lane(&self, queue: &str) -> Result<bool, DatabaseError> {
-        self.inner.has_lane(queue).await
-    }
-
-    async fn awaited_steps(&self, runs: &[RunId]) -> Result<Vec<(RunId, AwaitedStep)>, DatabaseError> {
-        self.inner.awaited_steps(runs).await
-    }
-}
-
-#[async_trait]
-impl SystemStore for FaultyStore {
-    async fn system(&self) -> Result<DatabaseView, DatabaseError> {
-        self.inner.system().await
-    }
-}
-
-#[async_trait]
-impl BulkStore for FaultyStore {
-    async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
-        self.inner.bulk(id).await
-    }
-
-    async fn bulks(&self, older_than: BulkId, limit: u32) -> Result<Vec<BulkRecord>, DatabaseError> {
-        self.inner.bulks(older_than, limit).await
-    }
-
-    async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError> {
-        self.inner.next_bulk().await
-    }
-}
-
-#[async_trait]
-impl Store for FaultyStore {
-    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        // Batches of statistics come at times that no test knows.
-        if let [Write::Statistics(_)] = writes {
-            return self.order.call(std::future::ready(()), |()| self.inner.commit(writes)).await;
+forward_store! {
+    FaultyStore {
+        async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+            // Batches of statistics come at times that no test knows.
+            if let [Write::Statistics(_)] = writes {
+                return self.order.call(std::future::ready(()), |()| self.inner.commit(writes)).await;
+            }
+            let _under_way = UnderWay::begin(self);
+            self.order.call(self.pass_gate(writes), |()| self.commit_with_faults(writes)).await
         }
-        let _under_way = UnderWay::begin(self);
-        self.order.call(self.pass_gate(writes), |()| self.commit_with_faults(writes)).await
-    }
 
-    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
-        self.inner.next_due(lanes).await
-    }
-
-    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
-        self.inner.run(id).await
-    }
-
-    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
-        self.inner.find(workflow, key).await
-    }
-
-    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
-        self.scans.fetch_add(1, SeqCst);
-        self.inner.scan(scan).await
-    }
-
-    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
-        self.inner.history(id).await
-    }
-
-    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
-        let rows = self.inner.history_page(scan).await?;
-        self.history_rows.fetch_add(rows.len(), SeqCst);
-        Ok(rows)
-    }
-
-    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
-        self.inner.published(id, name).await
-    }
-
-    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
-        self.item_reads.fetch_add(1, SeqCst);
-        self.inner.emitted(id, name, after, limit).await
-    }
-
-    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
-        self.ended_reads.fetch_add(1, SeqCst);
-        self.inner.ended(ids).await
-    }
-
-    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
-        let fault = self.inboxes.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
-        if fault.is_ok() {
-            return Err(DatabaseError::new(DatabaseErrorKind::Unreachable, "read an inbox", "a fault of the test"));
+        async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+            let transaction = self.inner.begin(claim).await?;
+            let fault = self.transaction_faults.lock().expect("faults").pop_front();
+            Ok(transaction.map(|inner| match fault {
+                Some(fault) => Box::new(FaultyTransaction { inner, fault }) as Box<dyn StepTransaction>,
+                None => inner,
+            }))
         }
-        self.inner.inbox(id, names).await
-    }
 
-    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
-        self.inner.missing(ids).await
-    }
+        async fn open_lease(
+            &self,
+            worker: WorkerId,
+            lanes: &[Lane],
+            retention: &Retention,
+        ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+            self.inner.open_lease(worker, lanes, retention).await
+        }
 
-    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
-        self.inner.audits(list).await
-    }
+        fn in_process(&self) -> bool {
+            self.inner.in_process()
+        }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-        self.inner.wakes(ids).await
-    }
-
-    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
-        self.inner.approvals(list).await
-    }
-
-    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
-        self.inner.schedule(name).await
-    }
-
-    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
-        self.inner.schedules(after, limit).await
-    }
-
-    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
-        self.inner.due_schedules(computed, limit).await
-    }
-
-    async fn open_lease(
-        &self,
-        worker: WorkerId,
-        lanes: &[Lane],
-        retention: &Retention,
-    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        self.inner.open_lease(worker, lanes, retention).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
-        self.inner.queues().await
-    }
-
-    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
-        self.inner.running_in(queue, at_most).await
-    }
-
-    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
-        self.inner.waiting_in(place).await
-    }
-
-    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
-        self.inner.gate_use(queue, gate).await
-    }
-
-    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
-        self.inner.run_counts(at_most).await
-    }
-
-    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
-        self.inner.lanes(limit).await
-    }
-
-    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
-        self.inner.oldest_due(queue).await
-    }
-
-    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
-        self.inner.gates(list).await
-    }
-
-    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
-        self.inner.held_runs(at_most).await
-    }
-
-    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
-        self.inner.listed_seats(list).await
-    }
-
-    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
-        self.inner.seat_counts(limit, at_most).await
-    }
-
-    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
-        self.inner.limits().await
-    }
-
-    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
-        self.inner.waiting_lines(after, limit).await
-    }
-
-    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
-        self.inner.seats(lines).await
-    }
-
-    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
-        self.inner.line_rates(lines).await
-    }
-
-    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
-        self.inner.seat_waits(run).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
-        self.inner.workers().await
-    }
-
-    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
-        self.inner.due_lanes(lanes).await
-    }
-
-    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
-        let transaction = self.inner.begin(claim).await?;
-        let fault = self.transaction_faults.lock().expect("faults").pop_front();
-        Ok(transaction.map(|inner| match fault {
-            Some(fault) => Box::new(FaultyTransaction { inner, fault }) as Box<dyn StepTransaction>,
-            None => inner,
-        }))
-    }
-
-    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
-        self.inner.recorded(run, step_key, attempt).await
-    }
-
-    async fn hint(&self) -> Result<(), DatabaseError> {
-        self.inner.hint().await
-    }
-
-    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
-        self.inner.listen().await
-    }
-
-    fn in_process(&self) -> bool {
-        self.inner.in_process()
-    }
-
-    /// Returns `true`, so that the executor puts batches in line on every database.
-    fn prepares_next_batch(&self) -> bool {
-        true
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-
-    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
-        self.inner.commit_within(transaction, write).await
+        /// Returns `true`, so that the executor puts batches in line on every database.
+        fn prepares_next_batch(&self) -> bool {
+            true
+        }
     }
 }
 

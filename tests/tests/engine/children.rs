@@ -189,12 +189,12 @@ pub async fn a_child_whose_start_is_not_committed_is_not_missing(db: Live) {
     let run = client.start(waits_first, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     let gate = store.block(|write| matches!(write, Write::Attempt(write) if write.row.step_key == "double"));
-    let before = store.ended_reads();
+    let before = store.reads("ended");
     run.signal("go", &()).await.unwrap();
     gate.reached().await;
     // Through another executor, because the first one waits at the gate.
     db.client.signal(run.id(), "other", &()).await.unwrap();
-    holds("the parent has looked", async || store.ended_reads() > before).await;
+    holds("the parent has looked", async || store.reads("ended") > before).await;
     gate.open();
     assert_eq!(run.result().await.unwrap(), 8);
     working.stop().await;

@@ -2,24 +2,17 @@
 //! dies or stops in them.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use fastrand::Rng;
-use workflow_engine::model::{
-    AwaitedStep, BulkId, BulkRecord, Claim, DatabaseView, FailureRow, Lane, LimitRecord, QueueRecord, Retention,
-    SeatLine, SeatWait, SourceLine, StatisticsRow, StoredSchedule, Timestamp, WorkerId,
-};
+use workflow_engine::forward_store;
+use workflow_engine::model::{Claim, Lane, Retention, WorkerId};
 use workflow_engine::store::{
-    ApprovalList, AttemptWrite, AuditList, BulkStore, ChangeStore, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals,
-    ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, Renewed, RunCounts, RunScan, RunTags,
-    ScannedRuns, SeatCounts, SeatList, SeatRow, StatisticsScan, StatisticsStore, StepCommit, StepTransaction, Store,
-    StoreId, SystemStore, WaitStore, WaitingPlace, WithinError, WorkerLook, WorkerRecord, Write,
+    AttemptWrite, LeaseSession, Outcome, Renewed, StepCommit, StepTransaction, Store, StoreId, WorkerLook, Write,
 };
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, RunId};
 
 use super::case::{Fault, Planted};
 use super::world::{Halt, World, short};
@@ -79,6 +72,14 @@ impl Wire {
         }
         self.delay().await;
         answer
+    }
+
+    async fn around<T: Send>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, DatabaseError>> + Send,
+    ) -> Result<T, DatabaseError> {
+        self.call(name, call, quiet).await
     }
 
     /// Yields to other tasks, and sometimes waits some milliseconds.
@@ -233,264 +234,33 @@ fn quiet<T>(_: &T) -> Option<String> {
     None
 }
 
-#[async_trait]
-impl StatisticsStore for Wire {
-    async fn statistics(&self, scan: &StatisticsScan) -> Result<Vec<StatisticsRow>, DatabaseError> {
-        self.call("statistics", self.inner.statistics(scan), quiet).await
-    }
+forward_store! {
+    Wire {
+        async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+            self.call("commit", self.commit_audited(writes), |outcomes: &Vec<Outcome>| show(writes, outcomes)).await
+        }
 
-    async fn failures(&self) -> Result<Vec<FailureRow>, DatabaseError> {
-        self.call("failures", self.inner.failures(), quiet).await
-    }
+        async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+            let opened = self.call("begin", self.inner.begin(claim), quiet).await?;
+            Ok(opened.map(|inner| {
+                Box::new(WiredTransaction { inner, wire: self.clone(), run: claim.run_id }) as Box<dyn StepTransaction>
+            }))
+        }
 
-    async fn run_tags(&self, runs: &[RunId]) -> Result<RunTags, DatabaseError> {
-        self.call("tags of runs", self.inner.run_tags(runs), quiet).await
-    }
+        async fn open_lease(
+            &self,
+            worker: WorkerId,
+            lanes: &[Lane],
+            retention: &Retention,
+        ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+            self.world.set_worker(self.process, worker);
+            let inner = self.call("open a lease", self.inner.open_lease(worker, lanes, retention), quiet).await?;
+            Ok(Box::new(WiredSession { inner, wire: self.clone() }))
+        }
 
-    async fn source_lines(
-        &self,
-        workflow: &str,
-        version: &str,
-        steps: &BTreeSet<&str>,
-    ) -> Result<Vec<SourceLine>, DatabaseError> {
-        self.call("source lines", self.inner.source_lines(workflow, version, steps), quiet).await
-    }
-}
-
-#[async_trait]
-impl ChangeStore for Wire {
-    async fn data_version(&self) -> Result<String, DatabaseError> {
-        self.call("data version", self.inner.data_version(), quiet).await
-    }
-}
-
-#[async_trait]
-impl WaitStore for Wire {
-    async fn slot_holders(&self, queue: &str, gate: Option<&str>, limit: u32) -> Result<Vec<RunId>, DatabaseError> {
-        self.call("slot holders", self.inner.slot_holders(queue, gate, limit), quiet).await
-    }
-
-    async fn due_before(&self, run: &Run, at_most: u32) -> Result<u32, DatabaseError> {
-        self.call("due before a run", self.inner.due_before(run, at_most), quiet).await
-    }
-
-    async fn has_lane(&self, queue: &str) -> Result<bool, DatabaseError> {
-        self.call("lane of a queue", self.inner.has_lane(queue), quiet).await
-    }
-
-    async fn awaited_steps(&self, runs: &[RunId]) -> Result<Vec<(RunId, AwaitedStep)>, DatabaseError> {
-        self.call("awaited steps", self.inner.awaited_steps(runs), quiet).await
-    }
-}
-
-#[async_trait]
-impl SystemStore for Wire {
-    async fn system(&self) -> Result<DatabaseView, DatabaseError> {
-        self.call("system", self.inner.system(), quiet).await
-    }
-}
-
-#[async_trait]
-impl BulkStore for Wire {
-    async fn bulk(&self, id: BulkId) -> Result<Option<BulkRecord>, DatabaseError> {
-        self.call("bulk operation", self.inner.bulk(id), quiet).await
-    }
-
-    async fn bulks(&self, older_than: BulkId, limit: u32) -> Result<Vec<BulkRecord>, DatabaseError> {
-        self.call("bulk operations", self.inner.bulks(older_than, limit), quiet).await
-    }
-
-    async fn next_bulk(&self) -> Result<Option<Duration>, DatabaseError> {
-        self.call("next bulk operation", self.inner.next_bulk(), quiet).await
-    }
-}
-
-#[async_trait]
-impl Store for Wire {
-    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        self.call("commit", self.commit_audited(writes), |outcomes: &Vec<Outcome>| show(writes, outcomes)).await
-    }
-
-    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
-        let opened = self.call("begin", self.inner.begin(claim), quiet).await?;
-        Ok(opened.map(|inner| {
-            Box::new(WiredTransaction { inner, wire: self.clone(), run: claim.run_id }) as Box<dyn StepTransaction>
-        }))
-    }
-
-    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
-        self.call("recorded", self.inner.recorded(run, step_key, attempt), quiet).await
-    }
-
-    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
-        self.call("next due", self.inner.next_due(lanes), quiet).await
-    }
-
-    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
-        self.call("run", self.inner.run(id), quiet).await
-    }
-
-    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
-        self.call("find", self.inner.find(workflow, key), quiet).await
-    }
-
-    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
-        self.call("list", self.inner.scan(scan), quiet).await
-    }
-
-    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
-        self.call("history", self.inner.history(id), quiet).await
-    }
-
-    async fn history_page(&self, scan: &HistoryScan) -> Result<Vec<HistoryRow>, DatabaseError> {
-        self.call("history page", self.inner.history_page(scan), quiet).await
-    }
-
-    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
-        self.call("published", self.inner.published(id, name), quiet).await
-    }
-
-    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
-        self.call("emitted", self.inner.emitted(id, name, after, limit), quiet).await
-    }
-
-    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
-        self.call("ended", self.inner.ended(ids), quiet).await
-    }
-
-    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
-        self.call("inbox", self.inner.inbox(id, names), quiet).await
-    }
-
-    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
-        self.call("missing", self.inner.missing(ids), quiet).await
-    }
-
-    async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError> {
-        self.call("audits", self.inner.audits(list), quiet).await
-    }
-
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-        self.call("wakes", self.inner.wakes(ids), quiet).await
-    }
-
-    async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
-        self.call("approvals", self.inner.approvals(list), quiet).await
-    }
-
-    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
-        self.call("schedule", self.inner.schedule(name), quiet).await
-    }
-
-    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
-        self.call("schedules", self.inner.schedules(after, limit), quiet).await
-    }
-
-    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
-        self.call("due schedules", self.inner.due_schedules(computed, limit), quiet).await
-    }
-
-    async fn open_lease(
-        &self,
-        worker: WorkerId,
-        lanes: &[Lane],
-        retention: &Retention,
-    ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        self.world.set_worker(self.process, worker);
-        let inner = self.call("open a lease", self.inner.open_lease(worker, lanes, retention), quiet).await?;
-        Ok(Box::new(WiredSession { inner, wire: self.clone() }))
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
-        self.call("queues", self.inner.queues(), quiet).await
-    }
-
-    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
-        self.call("running in a queue", self.inner.running_in(queue, at_most), quiet).await
-    }
-
-    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
-        self.call("waiting in a queue", self.inner.waiting_in(place), quiet).await
-    }
-
-    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
-        self.call("use of a gate", self.inner.gate_use(queue, gate), quiet).await
-    }
-
-    async fn run_counts(&self, at_most: u32) -> Result<RunCounts, DatabaseError> {
-        self.call("run counts", self.inner.run_counts(at_most), quiet).await
-    }
-
-    async fn lanes(&self, limit: u32) -> Result<Vec<Lane>, DatabaseError> {
-        self.call("lanes", self.inner.lanes(limit), quiet).await
-    }
-
-    async fn oldest_due(&self, queue: &str) -> Result<Option<Timestamp>, DatabaseError> {
-        self.call("oldest due", self.inner.oldest_due(queue), quiet).await
-    }
-
-    async fn gates(&self, list: GateList<'_>) -> Result<Vec<ListedGate>, DatabaseError> {
-        self.call("gates", self.inner.gates(list), quiet).await
-    }
-
-    async fn held_runs(&self, at_most: u32) -> Result<HeldRuns, DatabaseError> {
-        self.call("held runs", self.inner.held_runs(at_most), quiet).await
-    }
-
-    async fn listed_seats(&self, list: SeatList<'_>) -> Result<Vec<ListedSeat>, DatabaseError> {
-        self.call("listed seats", self.inner.listed_seats(list), quiet).await
-    }
-
-    async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError> {
-        self.call("seat counts", self.inner.seat_counts(limit, at_most), quiet).await
-    }
-
-    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
-        self.call("limits", self.inner.limits(), quiet).await
-    }
-
-    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
-        self.call("waiting lines", self.inner.waiting_lines(after, limit), quiet).await
-    }
-
-    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
-        self.call("seats", self.inner.seats(lines), quiet).await
-    }
-
-    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
-        self.call("line rates", self.inner.line_rates(lines), quiet).await
-    }
-
-    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
-        self.call("seat waits", self.inner.seat_waits(run), quiet).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
-        self.call("workers", self.inner.workers(), quiet).await
-    }
-
-    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
-        self.call("due lanes", self.inner.due_lanes(lanes), quiet).await
-    }
-
-    async fn hint(&self) -> Result<(), DatabaseError> {
-        self.inner.hint().await
-    }
-
-    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
-        self.call("listen", self.inner.listen(), quiet).await
-    }
-
-    fn in_process(&self) -> bool {
-        true
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-
-    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
-        self.inner.commit_within(transaction, write).await
+        fn in_process(&self) -> bool {
+            true
+        }
     }
 }
 

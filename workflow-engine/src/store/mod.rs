@@ -39,6 +39,7 @@ mod due_time;
 mod ended_run;
 mod error;
 mod fence;
+mod forward;
 mod gates;
 mod hint;
 mod history_page;
@@ -383,10 +384,8 @@ pub trait Store:
     /// [`Store::run`] does.
     async fn seat_counts(&self, limit: &str, at_most: u32) -> Result<SeatCounts, DatabaseError>;
 
-    /// Returns the limits for steps that were declared or set, in the order of their names.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
+    /// Returns the limits for steps that were declared or set, in the order of their names. Fails
+    /// as [`Store::find`] does.
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError>;
 
     /// Returns at most `limit` lines, after this one and in their order, in which a step waits for

@@ -159,7 +159,7 @@ async fn a_reader_that_does_not_read_holds_little(database: Database) {
     let first = reader.next().await.unwrap();
     assert_eq!((first.id.as_str(), &first.data["item"]["json"]["token"]), ("1", &json!("[redacted]")));
     // The connection holds a few megabytes of the thirty, and the server has stopped to read.
-    let settled = reader::settled(async || store.item_reads()).await;
+    let settled = reader::settled(async || store.reads("emitted")).await;
     assert!(settled < 30, "{settled} of 38 reads while nothing was taken");
     for number in 2..=ITEMS {
         let event = reader.next().await.unwrap();
