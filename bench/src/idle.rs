@@ -72,7 +72,9 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         .setting("gates", args.gates)
         .setting("schedules", args.schedules);
     if let Some(queries) = queries {
-        report.judged("queries", queries as f64 / elapsed, "1/s", Target::AtMost(4.0));
+        // A full gate may have room as soon as a run of another worker ends.
+        let most_queries = if args.gates > 0 { 5.0 } else { 4.0 };
+        report.judged("queries", queries as f64 / elapsed, "1/s", Target::AtMost(most_queries));
     }
     report.judged("resident memory", resident, "MB", Target::AtMost(30.0));
     report.judged("CPU, of one core", cpu / elapsed * 100.0, "%", Target::AtMost(1.0));

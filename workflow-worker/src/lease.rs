@@ -20,10 +20,14 @@ use crate::pulse::{AwakeClock, Pulse};
 use crate::shared::Shared;
 use crate::{LapsedLease, WorkerError, WorkerOptions};
 
-/// How often a worker looks for liveness locks that no process holds. A lock that is free twice in
-/// a row belongs to a dead process, because a living one whose connections break takes a lock again
+/// How often a worker that is no watcher looks for liveness locks that no process holds. It finds
+/// what the watchers cannot: their own deaths, and the first other worker.
+const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time between the two looks of a worker that starts. A lock that is free twice in a row
+/// belongs to a dead process, because a living one whose connections break takes a lock again
 /// sooner.
-const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
+const START_CONFIRMATION: Duration = Duration::from_millis(500);
 
 /// How often a watcher looks (see [`WorkerLook::is_watcher`]).
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
@@ -295,7 +299,7 @@ impl LeaseKeeper {
             return pause;
         }
         if !self.in_process {
-            tokio::time::sleep(LIVENESS_INTERVAL).await;
+            tokio::time::sleep(START_CONFIRMATION).await;
         }
         self.release_dead_workers(session).await
     }
