@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::panic::Location;
 
-use super::call::{Attempt, CallId, Delivered, Phase};
+use super::call::{Attempt, CallId, Delivered, Phase, Work};
 use super::names::Names;
 
 /// The number of calls for which space is reserved at the first call. They fit into the largest
@@ -171,6 +171,14 @@ impl Calls {
     /// Takes the calls that wait for permission to begin.
     pub(super) fn take_idle(&mut self) -> Vec<CallId> {
         std::mem::take(&mut self.idle).into_iter().collect()
+    }
+
+    /// Takes the sleeps that wait for permission to begin.
+    pub(super) fn take_idle_sleeps(&mut self) -> Vec<CallId> {
+        let is_sleep = |id: &CallId| matches!(self.calls[id.index()].phase, Phase::Idle(Work::Sleep(_)));
+        let sleeps: Vec<CallId> = self.idle.iter().copied().filter(is_sleep).collect();
+        self.idle.retain(|id| !sleeps.contains(id));
+        sleeps
     }
 
     /// Delivers an outcome to a call, which takes it at its next poll.

@@ -108,6 +108,16 @@ impl Deliveries {
         }
     }
 
+    /// Takes the only outcome that is left, which is not committed, if it is the one with this
+    /// position.
+    pub(super) fn take_early(&mut self, position: i64) -> bool {
+        let is_alone = self.recorded.is_empty() && self.new.len() == 1 && self.index(position).is_some();
+        if is_alone {
+            self.new.clear();
+        }
+        is_alone
+    }
+
     /// Returns the position of the first recorded outcome whose call is active.
     pub(super) fn first_recorded(&self) -> Option<i64> {
         self.recorded.first_key_value().map(|(position, _)| *position)

@@ -203,14 +203,35 @@ impl Records {
         !self.outbox.is_empty()
     }
 
+    /// Returns the call and the position of an outcome that is to be committed, if it is the only
+    /// record that is not committed and changes nothing else.
+    pub(super) fn only_outcome(&self) -> Option<(CallId, i64)> {
+        match &self.outbox[..] {
+            [OutboxRow { sent: Sent::Outcome(position, Receiver::Call(id)), effect: Effect::None, .. }]
+                if self.in_flight.is_empty() =>
+            {
+                Some((*id, *position))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether every record that was handed out is committed.
+    pub(super) fn none_is_in_flight(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
     /// Returns whether every record is committed.
     pub(super) fn are_committed(&self) -> bool {
         self.outbox.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Takes the records to be committed, in order.
-    pub(super) fn take_outbox(&mut self) -> Vec<OutboxRow> {
-        let rows = std::mem::take(&mut self.outbox);
+    /// Takes records to be committed, in order, at most so many.
+    pub(super) fn take_outbox(&mut self, at_most: usize) -> Vec<OutboxRow> {
+        let rows = match at_most {
+            at_most if at_most < self.outbox.len() => self.outbox.drain(..at_most).collect(),
+            _ => std::mem::take(&mut self.outbox),
+        };
         self.in_flight.extend(rows.iter().map(|row| row.sent));
         rows
     }

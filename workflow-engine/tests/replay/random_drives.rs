@@ -75,7 +75,8 @@ pub(crate) fn drive_at_random(
     rng: &mut Rng,
 ) -> Result<FinishedDrive, String> {
     let world = World { drive: rng.u64(..), ..World::default() };
-    let drive = begin(flow, table, now, world, delivery);
+    let mut drive = begin(flow, table, now, world, delivery);
+    drive.delivers_early = rng.bool();
     RandomDrive::new(drive, table, now).finish(|it, stop| it.act_at_random(stop, rng))?.checked()
 }
 
@@ -87,7 +88,9 @@ pub(crate) fn drive_in_order(
     delivery: Delivery,
 ) -> Result<FinishedDrive, String> {
     let world = World { values: values(&other.table), ..World::default() };
-    let drive = begin(flow, &point.table, point.now, world, delivery);
+    let mut drive = begin(flow, &point.table, point.now, world, delivery);
+    // Another choice than that of most crash points beside it.
+    drive.delivers_early = point.seen.is_multiple_of(2);
     RandomDrive::new(drive, &point.table, point.now).finish(|it, _| it.act_in_order(&other.commit_order))
 }
 
@@ -251,7 +254,7 @@ impl RandomDrive {
     }
 
     fn note_crash_point(&mut self) {
-        let seen = self.drive.world.seen.lock().unwrap().len();
+        let seen = self.drive.seen_for_good();
         self.crash_points.push(CrashPoint { table: self.table.clone(), seen, now: self.now });
     }
 }

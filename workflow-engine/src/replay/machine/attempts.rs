@@ -218,9 +218,13 @@ impl Machine {
     }
 
     /// Fires the timers that are due: ends sleeps and back-offs, ends attempts at their timeouts,
-    /// records long attempts, asks for seats again. Returns the calls to poll.
+    /// records long attempts, asks for seats again. Returns the calls to poll. None fires before
+    /// the commit of an outcome that was delivered early: a body could begin.
     pub fn fire_timers(&mut self, now: Timestamp) -> Vec<CallId> {
         let mut fired = Vec::new();
+        if self.early.is_some() {
+            return fired;
+        }
         while let Some((at, id)) = self.timers.take_due(now) {
             if self.external.is_met(id) {
                 continue;

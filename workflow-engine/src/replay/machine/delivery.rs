@@ -33,8 +33,9 @@ pub enum Next {
     Wait {
         /// The time at which [`Machine::fire_timers`] has something to do.
         timer: Option<Timestamp>,
-        /// The time until which the run may be parked. It is set only if no body runs, no record
-        /// waits for its commit, and every active call is a durable wait.
+        /// The time until which the run may be parked. It is set only if no body runs, every active
+        /// call is a durable wait, and no record waits for its commit but those that are committed
+        /// together with the park ([`Machine::take_last_outbox`]).
         park_until: Option<Timestamp>,
     },
 }
@@ -46,6 +47,9 @@ impl Machine {
         self.interruption.end_delivery();
         if let Some(divergence) = &self.divergence {
             return Next::Diverged(divergence.clone());
+        }
+        if self.early.is_some() {
+            return self.next_before_commit(now);
         }
         // Code behind a patch must not be seen or have an effect before the patch is committed, nor
         // a step after a wait for an event before the wait is.
@@ -102,13 +106,16 @@ impl Machine {
         let takes_outcome = |id| matches!(self.calls.phase(id), Phase::Decided { .. });
         match self.deliveries.take_committed(interruption_is_due, takes_outcome)? {
             (_, Receiver::Run) => Some(Next::Interrupt(self.deliver_interruption())),
-            (position, Receiver::Call(id)) => {
-                let Phase::Decided { outcome, completed_at } = self.calls.phase(id) else { return None };
-                let (outcome, completed_at) = (outcome.clone(), *completed_at);
-                self.deliver(position, id, outcome, completed_at);
-                Some(Next::Deliver(id))
-            }
+            (position, Receiver::Call(id)) => self.deliver_decided(position, id).map(Next::Deliver),
         }
+    }
+
+    /// Delivers the outcome that this call has decided.
+    pub(super) fn deliver_decided(&mut self, position: i64, id: CallId) -> Option<CallId> {
+        let Phase::Decided { outcome, completed_at } = self.calls.phase(id) else { return None };
+        let (outcome, completed_at) = (outcome.clone(), *completed_at);
+        self.deliver(position, id, outcome, completed_at);
+        Some(id)
     }
 
     fn deliver(&mut self, position: i64, id: CallId, outcome: Delivered, completed_at: Timestamp) {
@@ -118,23 +125,23 @@ impl Machine {
     }
 
     fn park_until(&self) -> Option<Timestamp> {
-        self.timers.first_wait().filter(|_| self.only_waits())
+        self.timers.first_wait().filter(|_| self.records.are_committed() && self.only_waits())
     }
 
     /// Returns whether no call is active: the workflow waits only for something that is not a call
     /// of its context.
     #[must_use]
     pub fn awaits_only_foreign(&self) -> bool {
-        self.timers.first().is_none() && self.timers.first_wait().is_none() && self.only_waits()
+        let has_timer = self.timers.first().is_some() || self.timers.first_wait().is_some();
+        !has_timer && self.records.are_committed() && self.only_waits()
     }
 
-    /// Returns whether every active call is a durable wait.
-    fn only_waits(&self) -> bool {
+    /// Returns whether every active call is a durable wait. Records may wait for their commits.
+    pub(super) fn only_waits(&self) -> bool {
         // A signal may be unconsumed only because the run is held. The run has seen its wake, and
         // no other event would wake the run, so it must not park.
         self.bodies.are_over()
             && !self.calls.has_idle()
-            && self.records.are_committed()
             && self.deliveries.are_over()
             && !self.external.any_wait_is_met()
     }
@@ -161,13 +168,24 @@ impl Machine {
     /// Returns whether there are records to be committed.
     #[must_use]
     pub fn has_records(&self) -> bool {
-        self.records.has_outbox()
+        self.records.has_outbox() && !self.awaits_early_commit()
     }
 
     /// Takes the records to be committed, in order. Each of them is answered by
-    /// [`Machine::committed`], in that order.
+    /// [`Machine::committed`], in that order. An outcome that was delivered early is taken alone,
+    /// and those behind it once it is committed.
     pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
-        self.records.take_outbox()
+        match self.early {
+            None => self.records.take_outbox(usize::MAX),
+            Some(_) if self.is_ahead() => self.records.take_outbox(1),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// Takes all records to be committed, in order, for the last write of the drive. None of them
+    /// may be committed without those before it, nor the last write without them.
+    pub fn take_last_outbox(&mut self) -> Vec<OutboxRow> {
+        if self.awaits_early_commit() { Vec::new() } else { self.records.take_outbox(usize::MAX) }
     }
 
     /// Notes that the oldest record that was handed out is committed.
@@ -175,6 +193,7 @@ impl Machine {
         match self.records.answered() {
             Some(Sent::Outcome(position, receiver)) => {
                 self.deliveries.committed(position);
+                self.early.take_if(|early| *early == position);
                 if let Receiver::Call(id) = receiver {
                     self.external.take_timed_out(id);
                 }

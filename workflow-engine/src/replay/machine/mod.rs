@@ -2,6 +2,7 @@
 
 mod attempts;
 mod delivery;
+mod early;
 mod event_waits;
 mod notes;
 mod seats;
@@ -46,6 +47,8 @@ pub struct Machine {
     calls: Calls,
     recorded: Box<Recorded>,
     deliveries: Deliveries,
+    /// The position of an outcome that was delivered before its commit, until that commit.
+    early: Option<i64>,
     records: Records,
     bodies: Bodies,
     timers: Timers,
@@ -85,6 +88,7 @@ impl Machine {
             calls: Calls::without_key(interruption::KEY),
             recorded: Box::new(Recorded { history, patches, publications, withheld: Withheld::default(), seats }),
             deliveries: Deliveries::new(next_position, interrupted.map(|interrupted| interrupted.position())),
+            early: None,
             records: Records::new(epoch, size),
             bodies: Bodies::default(),
             timers: Timers::default(),
@@ -234,6 +238,7 @@ impl Machine {
         if !self.bodies.are_held()
             && !self.interruption.is_delivering()
             && !self.awaits_confirmation()
+            && self.early.is_none()
             && self.deliveries.none_is_ready()
             && self.recorded.history.all_asked()
         {

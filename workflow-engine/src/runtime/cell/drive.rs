@@ -25,6 +25,27 @@ impl RunCell {
         next
     }
 
+    /// Delivers the outcome that waits for its commit, if only the run's own code can depend on it,
+    /// and wakes its call. Returns that call.
+    pub fn deliver_early(&self) -> Option<CallId> {
+        let mut inner = lock(&self.inner);
+        let call = inner.machine.deliver_early()?;
+        let waker = inner.waker(call);
+        drop(inner);
+        waker.into_iter().for_each(Waker::wake);
+        Some(call)
+    }
+
+    /// Returns whether the workflow has seen an outcome that was not handed out yet.
+    pub fn is_ahead(&self) -> bool {
+        lock(&self.inner).machine.is_ahead()
+    }
+
+    /// Returns whether the workflow has seen an outcome that was handed out and is not committed.
+    pub fn awaits_early_commit(&self) -> bool {
+        lock(&self.inner).machine.awaits_early_commit()
+    }
+
     /// Wakes the calls whose bodies were woken. Returns whether there were any.
     pub fn wake_bodies(&self) -> bool {
         let calls = std::mem::take(&mut *lock(&self.woken.0));
@@ -54,6 +75,11 @@ impl RunCell {
     /// [`RunCell::committed`], in that order.
     pub fn take_outbox(&self) -> Vec<OutboxRow> {
         lock(&self.inner).machine.take_outbox()
+    }
+
+    /// Takes all records to be committed, in order, for the last write of the drive.
+    pub fn take_last_outbox(&self) -> Vec<OutboxRow> {
+        lock(&self.inner).machine.take_last_outbox()
     }
 
     /// Notes that the oldest record that was handed out is committed.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use workflow_engine::model::{Effect, Lane};
 use workflow_engine::observe::OpenSpan;
-use workflow_engine::replay::{Interruption, Next};
+use workflow_engine::replay::{Interruption, Next, OutboxRow};
 use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings, TransactionCommit, WorkflowFuture};
 use workflow_sdk::internal::run_compensations;
 use workflow_sdk::{Ctx, ErrorKind, Result, StepAttempt, StoredError, Timestamp};
@@ -33,6 +33,15 @@ pub(crate) enum Delivery {
     AllAtOnceWithBodies,
 }
 
+/// An outcome that was delivered before its commit.
+#[derive(Debug)]
+struct Early {
+    /// The number of values that the workflow had seen before.
+    seen: usize,
+    /// The number of bodies that had begun before.
+    begun: usize,
+}
+
 /// One drive of a run, beginning with its history. Dropping it is a crash or a park.
 pub(crate) struct Drive {
     pub(crate) world: Arc<World>,
@@ -46,6 +55,10 @@ pub(crate) struct Drive {
     pub(crate) commits: Vec<TransactionCommit>,
     /// The effects of the records in `in_flight`.
     effects: VecDeque<Effect>,
+    /// Whether outcomes are delivered before their commits, where the machine allows it.
+    pub(crate) delivers_early: bool,
+    /// The outcome that was delivered before its commit, until that commit.
+    early: Option<Early>,
     /// The events of the drive, in order: deliveries and starts by the number of the call, writes
     /// by key and attempt.
     pub(crate) events: Vec<String>,
@@ -86,6 +99,8 @@ impl Drive {
             in_flight: VecDeque::new(),
             commits: Vec::new(),
             effects: VecDeque::new(),
+            delivers_early: false,
+            early: None,
             events: Vec::new(),
             stale: true,
             polls: 0,
@@ -127,24 +142,69 @@ impl Drive {
                 if let Some(end) = end {
                     let diverged = self.cell.ended().map(Stop::Diverged);
                     if diverged.is_none() {
-                        self.take_outbox();
+                        let records = self.cell.take_last_outbox();
+                        self.hand_out(records);
                     }
+                    self.check_early();
                     return diverged.unwrap_or(end);
                 }
             }
             let stop = self.follow_decisions();
-            if !matches!(stop, Some(Stop::Diverged(_))) {
+            if matches!(stop, Some(Stop::Waits { .. })) && self.deliver_early() {
+                continue;
+            }
+            let keeps = matches!(stop, Some(Stop::Diverged(_))) || stop.is_none() && self.cell.is_ahead();
+            if !keeps {
                 self.take_outbox();
                 self.commits.extend(self.cell.take_commits());
             }
-            if let Some(stop) = stop {
-                return stop;
+            self.check_early();
+            match stop {
+                // It may be parked only together with its records, which are handed out now.
+                Some(Stop::Waits { timer, .. }) if self.early.is_some() => {
+                    return Stop::Waits { timer, park_until: None };
+                }
+                Some(stop) => return stop,
+                None => {}
             }
         }
     }
 
+    fn deliver_early(&mut self) -> bool {
+        if !self.delivers_early {
+            return false;
+        }
+        let Some(call) = self.waking(RunCell::deliver_early) else { return false };
+        self.events.push(format!("deliver {} early", call.index()));
+        self.early = Some(Early { seen: self.seen(), begun: self.world.notes().len() });
+        self.stale = true;
+        true
+    }
+
+    /// Checks that no body has begun that may depend on an outcome without a commit.
+    fn check_early(&self) {
+        let begun = self.world.notes();
+        if let Some(early) = &self.early {
+            assert_eq!(begun.len(), early.begun, "a body began before a commit: {begun:?} {:?}", self.events);
+        }
+    }
+
+    fn seen(&self) -> usize {
+        self.world.seen.lock().unwrap().len()
+    }
+
+    /// Returns the number of values that the workflow has seen and that a crash now cannot undo.
+    pub(crate) fn seen_for_good(&self) -> usize {
+        self.early.as_ref().map_or_else(|| self.seen(), |early| early.seen)
+    }
+
     fn take_outbox(&mut self) {
-        for record in self.cell.take_outbox() {
+        let records = self.cell.take_outbox();
+        self.hand_out(records);
+    }
+
+    fn hand_out(&mut self, records: Vec<OutboxRow>) {
+        for record in records {
             self.in_flight.push_back(record.row);
             self.effects.push_back(record.effect);
         }
@@ -196,8 +256,10 @@ impl Drive {
         }
         let position = row.position.map(|position| format!(" at {position}")).unwrap_or_default();
         self.events.push(format!("write {}#{} {}{position}", row.step_key, row.attempt, row.status));
+        let is_outcome = row.position.is_some();
         table.commit_with(row, effect)?;
         self.cell.committed();
+        self.early.take_if(|_| is_outcome);
         Ok(true)
     }
 
