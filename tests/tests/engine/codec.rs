@@ -10,7 +10,7 @@ use workflow_sdk::{
     ClientError, CodecError, CodedPayload, DatabaseErrorKind, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
     PayloadPlace, RunFilter, Schedule, UnreadablePayload, UnreadableReason,
 };
-use workflow_tests::builders::{attempt, claim_by, new_run, succeeded};
+use workflow_tests::builders::{attempt, claim_by, new_run, succeed, succeeded};
 use workflow_tests::outcome::{claimed, one};
 use workflow_tests::secret_values::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
 use workflow_tests::{Database, Live, LocalWorker, Probe};
@@ -406,16 +406,23 @@ pub async fn a_batch_in_line_is_encoded_like_any_other(db: Live) {
     let starts = [new_run(), NewRun { input: "\"second\"".into(), ..new_run() }].map(Write::Start);
     store.commit(&starts).await.unwrap();
     let first = claimed(one(store.commit(&[claim()]).await.unwrap())).runs[0].claim;
-    let batch =
-        [attempt(first, succeeded("good", 2, "\"secret\"")), claim(), attempt(first, succeeded("fails", 3, "1"))];
+    let batch = [
+        attempt(first, succeeded("good", 2, "\"secret\"")),
+        claim(),
+        attempt(first, succeeded("fails", 3, "1")),
+        succeed(first, "1"),
+    ];
     let before = [attempt(first, succeeded("before", 1, "\"secret\""))];
     let (before, outcomes) = futures::join!(store.commit(&before), store.commit(&batch));
     assert!(matches!(before.unwrap()[..], [Outcome::Applied]));
     let outcomes = outcomes.unwrap();
-    let [Outcome::Applied, Outcome::Claimed(second), Outcome::Refused(error)] = &outcomes[..] else {
+    let [Outcome::Applied, Outcome::Claimed(second), Outcome::Refused(error), Outcome::Refused(behind)] = &outcomes[..]
+    else {
         panic!("{outcomes:?}")
     };
     assert_eq!((error.kind, second.runs[0].input.as_str()), (DatabaseErrorKind::Codec, "\"second\""));
+    assert_eq!(behind.kind, DatabaseErrorKind::Codec, "the end may depend on the outcome before it");
+    assert_eq!(client.run(first.run_id).await.unwrap().status, RunStatus::Running);
     let rows = store.history(first.run_id).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"secret\""); 2]);
     assert!(found(&db, "secret").await.is_empty());

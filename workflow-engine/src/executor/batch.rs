@@ -1,15 +1,21 @@
 //! The writes of one commit, and the places for their answers.
 
+use std::collections::HashSet;
+
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::store::{DatabaseError, Outcome, StatisticsWrite, Write};
 
 use super::failure::{Failures, may_repeat};
-use super::request::{QueuedWrite, Reply};
+use super::request::{GroupId, QueuedWrite, Reply};
 
 /// The most payload in one batch. A statement of either database takes far more (1 GB).
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// The largest number of writes in a batch. Bounds the memory of a statement and the time of a
+/// commit.
+pub(super) const MAX_BATCH: usize = 4096;
 
 /// Batch size from which the next batch is sent before this one is acknowledged. So many senders
 /// keep the processors busy once they are answered, and the database would be idle meanwhile. For a
@@ -66,7 +72,8 @@ impl Batch {
         worker.is_some() && self.writes.iter().any(|other| other.as_claim().map(|request| request.worker) == worker)
     }
 
-    /// Cuts the batch into as few parts as [`MAX_BATCH_BYTES`] allows, in the order of the writes.
+    /// Cuts the batch into as few parts as [`MAX_BATCH_BYTES`] and [`MAX_BATCH`] allow, in the
+    /// order of the writes.
     /// An empty batch has no parts.
     pub(super) fn into_parts(mut self) -> Vec<Self> {
         let mut parts = Vec::new();
@@ -84,11 +91,11 @@ impl Batch {
     /// part has at least one write, however large.
     fn end_of_first_part(&self) -> Option<usize> {
         let mut bytes = 0;
-        let too_much = |write: &Write| {
+        let too_much = |(index, write): (usize, &Write)| {
             bytes += write.payload_bytes();
-            bytes > MAX_BATCH_BYTES
+            bytes > MAX_BATCH_BYTES || index >= MAX_BATCH
         };
-        self.writes.iter().position(too_much).map(|end| end.max(1)).filter(|end| *end < self.writes.len())
+        self.writes.iter().enumerate().position(too_much).map(|end| end.max(1)).filter(|end| *end < self.writes.len())
     }
 
     /// Cuts the batch in two, to find a bad write.
@@ -128,6 +135,29 @@ impl Batch {
                 std::mem::replace(reply, unused).send(Outcome::Applied, Instant::now());
             }
         }
+    }
+
+    /// Answers the writes of these groups with the error, and removes them: a write of each was
+    /// refused, on which they depend.
+    pub(super) fn refuse_groups(&mut self, refused: &HashSet<GroupId>, error: &DatabaseError) {
+        let pairs = std::mem::take(&mut self.writes).into_iter().zip(std::mem::take(&mut self.replies));
+        for (write, reply) in pairs {
+            if reply.group().is_some_and(|group| refused.contains(&group)) {
+                reply.send(Outcome::refused(error), Instant::now());
+            } else {
+                self.push(QueuedWrite { write, reply });
+            }
+        }
+    }
+
+    /// Returns the groups of the writes.
+    pub(super) fn groups(&self) -> HashSet<GroupId> {
+        self.replies.iter().filter_map(Reply::group).collect()
+    }
+
+    /// Returns whether the first write belongs to this group.
+    pub(super) fn continues(&self, group: Option<GroupId>) -> bool {
+        group.is_some() && self.replies.first().and_then(Reply::group) == group
     }
 
     /// Answers every write with the error.

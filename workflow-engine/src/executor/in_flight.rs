@@ -14,7 +14,7 @@ use crate::store::{DatabaseError, Outcome, Store, Write};
 
 use super::batch::Batch;
 use super::failure::Failures;
-use super::request::Reply;
+use super::request::{GroupId, Reply};
 
 /// A batch with its call of [`Store::commit`].
 pub(super) struct InFlight {
@@ -45,6 +45,16 @@ pub(super) struct Completed {
     pub(super) duration: Duration,
 }
 
+impl Completed {
+    /// Returns the groups of which the store has refused a write, with the errors.
+    pub(super) fn refused_groups(&self) -> impl Iterator<Item = (GroupId, &DatabaseError)> {
+        self.replies.iter().zip(&self.outcomes).filter_map(|(reply, outcome)| match outcome {
+            Outcome::Refused(error) => Some((reply.group()?, error)),
+            _ => None,
+        })
+    }
+}
+
 impl InFlight {
     /// Hands a batch to the store. When this returns, the store either has sent the batch to the
     /// database or has lined it up behind the batch that is being committed.
@@ -62,6 +72,11 @@ impl InFlight {
             Poll::Pending => Commit::UnderWay(call),
         };
         Self { writes, replies, failures, begun, commit }
+    }
+
+    /// Returns the group of the last write, if it has one.
+    pub(super) fn last_group(&self) -> Option<GroupId> {
+        self.replies.last().and_then(Reply::group)
     }
 
     /// Drives the call until the store has answered, and keeps the answer.

@@ -57,7 +57,7 @@ pub struct Executor {
     statistics: Arc<Statistics>,
 }
 
-/// Room for one write in the queue. Dropping it frees the room.
+/// Room for one write in the queue, or for writes that belong together. Dropping it frees the room.
 pub struct SendPermit<'a>(mpsc::Permit<'a, Request>);
 
 impl SendPermit<'_> {
@@ -66,6 +66,19 @@ impl SendPermit<'_> {
         let (reply, outcome) = oneshot::channel();
         self.0.send(Request::Write(QueuedWrite { write, reply: Reply::Outcome(reply) }));
         outcome
+    }
+
+    /// Queues writes of one claim, each of which depends on those before it. They are committed in
+    /// their order, together unless they are larger than a batch may be, and if one is refused, so
+    /// are those behind it.
+    pub fn send_together(self, writes: Vec<Write>) -> Vec<PendingOutcome> {
+        let queued = writes.into_iter().map(|write| {
+            let (reply, outcome) = oneshot::channel();
+            ((write, reply), outcome)
+        });
+        let (writes, outcomes) = queued.unzip();
+        self.0.send(Request::Together(writes));
+        outcomes
     }
 }
 

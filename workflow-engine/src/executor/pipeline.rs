@@ -25,7 +25,7 @@
 //! * A commit is acknowledged when it has completed. If many senders wait for it, the next batch is
 //!   sent first, because these senders keep the processors busy once they are answered.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ use super::failure::{AfterFailure, after_failure};
 use super::gather::{Gather, LastCommit};
 use super::in_flight::{Completed, InFlight};
 use super::queue::Queue;
+use super::request::GroupId;
 use super::statistics::{Statistics, WRITE_DELAY};
 
 /// A state of the executor. Each holds only what is true in it.
@@ -158,9 +159,16 @@ impl Pipeline {
                 biased;
                 () = current.drive() => return,
                 () = drive_on(next) => {}
-                () = self.quiescent.notified(), if next.is_none() => *next = self.send_if(MANY).await,
+                () = self.quiescent.notified(), if next.is_none() => *next = self.send_next(current.last_group()).await,
             }
         }
+    }
+
+    /// Puts the next batch in line, if it is large. Not if it continues the last group of the one
+    /// that is being committed, of which a write may be refused.
+    async fn send_next(&mut self, last_group: Option<GroupId>) -> Option<InFlight> {
+        let continues = self.backlog.front().is_some_and(|next| next.continues(last_group));
+        if continues { None } else { self.send_if(MANY).await }
     }
 
     /// Passes a commit on to be made known and answered. If many senders wait for that, sends the
@@ -171,6 +179,9 @@ impl Pipeline {
             self.last.note(writes.len(), *begun, Instant::now());
         }
         self.queue.pending_claims().note_commit(writes, outcomes);
+        for (group, error) in completed.refused_groups() {
+            self.refuse_groups(&HashSet::from([group]), error);
+        }
         let next = match next {
             None if writes.len() >= MANY => self.send_if(self.last.enough().max(1)).await,
             next => next,
@@ -210,10 +221,19 @@ impl Pipeline {
             }
             AfterFailure::GiveUp => {
                 self.commit_failed(batch.writes.len(), failures, None, error);
+                self.refuse_groups(&batch.groups(), error);
                 batch.refuse_all(error);
             }
         }
         self.proceed().await
+    }
+
+    /// Answers those writes of the backlog with the error that depend on a write of these groups.
+    fn refuse_groups(&mut self, groups: &HashSet<GroupId>, error: &DatabaseError) {
+        if !groups.is_empty() {
+            self.backlog.iter_mut().for_each(|later| later.refuse_groups(groups, error));
+            self.backlog.retain(|later| !later.writes.is_empty());
+        }
     }
 
     fn commit_failed(&self, writes: usize, failures: u32, retry_after: Option<Duration>, error: &DatabaseError) {

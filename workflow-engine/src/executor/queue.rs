@@ -2,13 +2,9 @@
 
 use tokio::sync::mpsc;
 
-use super::batch::Batch;
+use super::batch::{Batch, MAX_BATCH};
 use super::pending_claims::PendingClaims;
-use super::request::{QueuedWrite, Request};
-
-/// The largest number of writes in a batch. Bounds the memory of a statement and the time of a
-/// commit.
-const MAX_BATCH: usize = 4096;
+use super::request::{GroupId, QueuedWrite, Reply, Request};
 
 /// Everything that was sent and belongs to no batch yet.
 pub(super) struct Queue {
@@ -19,6 +15,8 @@ pub(super) struct Queue {
     /// Claims of workers that have another claim in the batch. They wait for the batch after it: a
     /// statement makes one claim per worker, and both claims compete for the same permits.
     second_claims: Vec<QueuedWrite>,
+    /// The number of groups of writes so far.
+    groups: u64,
     /// A request was taken since the last batch was closed. It need not be a write.
     is_touched: bool,
 }
@@ -30,6 +28,7 @@ impl Queue {
             batch: Batch::default(),
             pending_claims: PendingClaims::default(),
             second_claims: Vec::new(),
+            groups: 0,
             is_touched: false,
         }
     }
@@ -70,6 +69,12 @@ impl Queue {
                 self.second_claims.push(write);
             }
             Request::Write(write) => self.batch.push(write),
+            Request::Together(writes) => {
+                self.groups += 1;
+                for (write, reply) in writes {
+                    self.batch.push(QueuedWrite { write, reply: Reply::Grouped(reply, GroupId(self.groups)) });
+                }
+            }
             Request::WaitClaim(claim) => self.pending_claims.add(claim),
             Request::FlushClaims => self.pending_claims.flush(),
         }

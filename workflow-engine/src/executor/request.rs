@@ -9,11 +9,17 @@ use crate::store::{Claimed, DatabaseError, DatabaseErrorKind, Outcome, Write};
 pub(super) enum Request {
     /// Commit this write with the next batch.
     Write(QueuedWrite),
+    /// Commit these writes with the next batch, in their order.
+    Together(Vec<(Write, oneshot::Sender<Outcome>)>),
     /// Commit this claim as soon as a run may be due.
     WaitClaim(QueuedWrite),
     /// Commit all pending claims now.
     FlushClaims,
 }
+
+/// Writes that were sent together, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GroupId(pub(super) u64);
 
 /// A write and the place for its answer.
 pub(super) struct QueuedWrite {
@@ -24,14 +30,24 @@ pub(super) struct QueuedWrite {
 /// The place for the answer to a write.
 pub(super) enum Reply {
     Outcome(oneshot::Sender<Outcome>),
+    /// Of a write that depends on those before it in its group.
+    Grouped(oneshot::Sender<Outcome>, GroupId),
     Claim(oneshot::Sender<ClaimAnswer>),
 }
 
 impl Reply {
+    /// Returns the group of the write, if it has one.
+    pub(super) fn group(&self) -> Option<GroupId> {
+        match self {
+            Self::Grouped(_, group) => Some(*group),
+            Self::Outcome(_) | Self::Claim(_) => None,
+        }
+    }
+
     /// Returns `true` if the sender of the write no longer waits for the answer.
     pub(super) fn is_closed(&self) -> bool {
         match self {
-            Self::Outcome(sender) => sender.is_closed(),
+            Self::Outcome(sender) | Self::Grouped(sender, _) => sender.is_closed(),
             Self::Claim(sender) => sender.is_closed(),
         }
     }
@@ -39,7 +55,7 @@ impl Reply {
     /// Answers the sender. Without a waiting sender the answer is dropped.
     pub(super) fn send(self, outcome: Outcome, begun: Instant) {
         match self {
-            Self::Outcome(sender) => drop(sender.send(outcome)),
+            Self::Outcome(sender) | Self::Grouped(sender, _) => drop(sender.send(outcome)),
             Self::Claim(sender) => {
                 let outcome = match outcome {
                     Outcome::Claimed(claimed) => Ok(claimed),

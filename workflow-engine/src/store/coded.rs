@@ -86,7 +86,7 @@ impl CodedStore {
     async fn encode_all(&self, writes: &[Write]) -> Encoded {
         let mut encoded = Encoded::with_capacity(writes.len());
         for write in writes {
-            encoded.add(self.encode(write).await);
+            encoded.add(write, self.encode(write).await);
         }
         encoded
     }
@@ -111,7 +111,8 @@ impl CodedStore {
 
 #[async_trait]
 impl Store for CodedStore {
-    /// A write whose payload cannot be encoded is refused; the others of the batch are committed.
+    /// A write whose payload cannot be encoded is refused, and so are later writes of its claim
+    /// that may depend on it. The others of the batch are committed.
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
         let outcomes = if self.coding.encodes() {
             // To encode a fork, a history must be read first.

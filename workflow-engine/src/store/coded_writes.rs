@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::model::{
-    BulkRecord, Effect, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace,
+    BulkRecord, Claim, Effect, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace,
     StoredSchedule, WhenTaken,
 };
 
@@ -18,20 +18,32 @@ pub(super) struct Encoded {
     pub(super) writes: Vec<Write>,
     /// The refusals, by index in the batch.
     refused: Vec<Option<DatabaseError>>,
+    /// The claims of refused writes, each with the index of the write. There is mostly none.
+    refused_claims: Vec<(Claim, usize)>,
 }
 
 impl Encoded {
     pub(super) fn with_capacity(writes: usize) -> Self {
-        Self { writes: Vec::with_capacity(writes), refused: Vec::with_capacity(writes) }
+        Self { writes: Vec::with_capacity(writes), refused: Vec::with_capacity(writes), refused_claims: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, write: Result<Cow<'_, Write>, DatabaseError>) {
-        match write {
-            Ok(write) => {
-                self.writes.push(write.into_owned());
+    /// Adds the next write of the batch in its stored form, or the reason why it has none. A write
+    /// behind a refused one of its claim may depend on that one, so it is refused too. The outcome
+    /// of a call does not: no call ends behind an outcome that waits for its commit.
+    pub(super) fn add(&mut self, write: &Write, stored: Result<Cow<'_, Write>, DatabaseError>) {
+        let is_outcome = matches!(write.inner(), Write::Attempt(write) if write.row.position.is_some());
+        let claim = write.fenced_by().filter(|_| !is_outcome || stored.is_err());
+        let before = self.refused_claims.iter().find(|(refused, _)| Some(*refused) == claim).map(|(_, index)| *index);
+        let before = before.and_then(|index| self.refused.get(index)?.as_ref()).map(DatabaseError::copied);
+        match before.map_or(stored, Err) {
+            Ok(stored) => {
+                self.writes.push(stored.into_owned());
                 self.refused.push(None);
             }
-            Err(error) => self.refused.push(Some(error)),
+            Err(error) => {
+                self.refused_claims.extend(claim.map(|claim| (claim, self.refused.len())));
+                self.refused.push(Some(error));
+            }
         }
     }
 

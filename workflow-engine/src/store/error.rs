@@ -55,6 +55,13 @@ pub struct DatabaseError {
 }
 
 impl DatabaseError {
+    /// Returns a copy, for another write that fails by the same error. Of the driver's error it has
+    /// the text.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self::new(self.kind, self.operation, self.source.to_string())
+    }
+
     /// Returns an error of this kind during `operation`.
     pub fn new(
         kind: DatabaseErrorKind,

@@ -89,7 +89,7 @@ pub enum Outcome {
 impl Outcome {
     /// Returns a copy of an error that several writes have in common.
     pub fn refused(error: &DatabaseError) -> Self {
-        Self::Refused(DatabaseError::new(error.kind, error.operation, error.source.to_string()))
+        Self::Refused(error.copied())
     }
 
     /// `true` if neither this commit of the write nor an earlier one, whose reply was lost, can
