@@ -179,11 +179,15 @@ BEGIN
         INSERT INTO {schema}.audit VALUES ('final', OLD.run_id, OLD.step_key || ' was written again');
     END IF;
     -- A statement that records for a claim whose lease has ended may itself claim the run anew, after it.
+    -- It may also release the claim; then it has written both rows by one command.
     IF NOT EXISTS (SELECT FROM {schema}.workflow_runs AS r
                    WHERE r.id = NEW.run_id
                      AND (r.epoch = NEW.epoch OR r.epoch = NEW.epoch + 1 AND r.xmin = pg_current_xact_id()::xid)
                      AND (r.status = 'running'
-                          OR r.status = 'pending' AND r.epoch = 1 AND r.tags LIKE '%workflow.forked_from%')) THEN
+                          OR r.status = 'pending' AND r.epoch = 1 AND r.tags LIKE '%workflow.forked_from%'
+                          OR EXISTS (SELECT FROM {schema}.step_attempts AS a
+                                     WHERE a.run_id = NEW.run_id AND a.step_key = NEW.step_key
+                                       AND a.attempt = NEW.attempt AND a.xmin = r.xmin AND a.cmin = r.cmin))) THEN
         INSERT INTO {schema}.audit VALUES ('fence', NEW.run_id, NEW.step_key || ' by stale epoch ' || NEW.epoch);
     END IF;
     RETURN NULL;

@@ -33,24 +33,65 @@ async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &st
 }
 
 #[tokio::test]
-async fn attempts_come_before_the_end_of_their_claim_wherever_they_are_in_the_batch() -> TestResult {
+async fn attempts_and_the_end_of_their_claim_are_one_statement() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let refuse = "CREATE FUNCTION {schema}.too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             IF (SELECT status FROM {schema}.workflow_runs WHERE id = NEW.run_id) <> 'running' THEN RAISE 'too late'; END IF;
-             RETURN NULL;
-         END $$;
-         CREATE TRIGGER too_late AFTER INSERT ON {schema}.step_attempts
-             FOR EACH ROW EXECUTE FUNCTION {schema}.too_late();";
-    fixture.execute(refuse).await?;
     let claims = fixture.started_claims(3).await?;
+    fixture.watch_attempts().await?;
     let batch = [end(claims[0]), park(claims[1]), step(claims[0]), step(claims[1]), step(claims[2])];
     let outcomes = fixture.store.commit(&batch).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
+    assert_eq!(fixture.fast_batches().await?, (1, 1));
+    for (claim, status) in claims.iter().zip([RunStatus::Succeeded, RunStatus::Parked, RunStatus::Running]) {
+        assert_eq!(fixture.store.history(claim.run_id).await?.len(), 1);
+        assert_eq!(fixture.store.run(claim.run_id).await?.map(|run| run.status), Some(status));
+    }
     Ok(())
 }
 
-/// A worker that was stopped for longer than its lease claims its own runs again, in the batch that
-/// still records their attempts. A trigger at the end of the statement then sees the later epoch.
+/// Returns a fixture with claims that its fence cache does not have.
+async fn with_unknown_claims(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
+    let fixture = recorded_fixture().await?;
+    let claims = fixture.started_claims(runs).await?;
+    // The slow path empties the cache.
+    fixture.commit(Write::Resume(claims[0].run_id)).await?;
+    assert_eq!(fixture.store.session.known(&claims), 0);
+    Ok((fixture, claims))
+}
+
+#[tokio::test]
+async fn an_attempt_beside_the_end_of_a_lost_claim_is_not_recorded() -> TestResult {
+    for (fixture, claims) in [with_cached_claims(2).await?, with_unknown_claims(2).await?] {
+        let mut other = fixture.connect().await?;
+        // As a claim of a lapsed lease does (`ownership.rs`).
+        for change in [
+            "UPDATE {schema}.workflow_workers SET started_at = started_at",
+            "UPDATE {schema}.workflow_runs SET epoch = epoch + 1 WHERE id = $1",
+        ] {
+            let query = sqlx::query(AssertSqlSafe(change.replace("{schema}", &fixture.schema)));
+            let query = if change.contains("$1") { query.bind(claims[0].run_id.as_uuid()) } else { query };
+            query.execute(&mut other).await?;
+        }
+        for neighbours in [vec![], vec![step(claims[1])]] {
+            let batch: Vec<Write> = [step(claims[0]), end(claims[0])].into_iter().chain(neighbours).collect();
+            let outcomes = fixture.store.commit(&batch).await?;
+            assert!(matches!(outcomes[..2], [Outcome::Lost, Outcome::Lost]), "{outcomes:?}");
+            assert!(all_applied(&outcomes[2..]), "{outcomes:?}");
+        }
+        let history = fixture.store.history(claims[0].run_id).await?;
+        assert!(history.iter().all(|row| row.step_key == "before"), "{history:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_claim_leaves_no_claim_in_the_cache() -> TestResult {
+    let (fixture, claims) = with_unknown_claims(2).await?;
+    let outcomes = fixture.store.commit(&[step(claims[0]), end(claims[0]), step(claims[1])]).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    assert_eq!(fixture.store.session.known(&claims), 1);
+    Ok(())
+}
+
 #[tokio::test]
 async fn attempts_of_a_run_are_recorded_though_the_batch_claims_the_run_anew() -> TestResult {
     let (fixture, claims) = with_cached_claims(2).await?;

@@ -59,7 +59,7 @@ pub(super) enum PartsFence {
     /// Nothing: the claims have passed the fence, or there are no attempts.
     #[default]
     None,
-    /// The run of the batch's only write.
+    /// The only run of the batch, which records one attempt.
     Run,
     /// The rows of this process's workers.
     Owners,
@@ -226,7 +226,7 @@ impl Parts {
             let owners = parts.attempts || parts.claim && (parts.starts || parts.releases);
             let is_fenced = match parts.fence {
                 PartsFence::None => !owners,
-                PartsFence::Run => parts.attempts && !parts.starts && !parts.releases && !parts.claim,
+                PartsFence::Run => parts.attempts && !parts.starts && !parts.claim,
                 PartsFence::Owners => owners,
             };
             let fast = (changes || parts.claim) && is_fenced && (parts.claim || !parts.lapsed && !parts.turns);

@@ -66,11 +66,6 @@ impl<'w> FastPath<'w> {
         for (index, write) in writes.iter().enumerate() {
             batch.add(index, write)?;
         }
-        // An attempt comes before the end of its claim, so that a trigger, such as that of an
-        // audit, finds the run running. Within one statement, triggers see all of it or nothing.
-        if batch.attempts.iter().any(|write| batch.releases.contains(write.claim.run_id)) {
-            return None;
-        }
         // A claim that looks at limits follows the statement, so it needs one.
         if batch.is_without_writes() && batch.claims.first().is_none_or(|(_, request)| request.is_limited()) {
             return None;
@@ -102,6 +97,7 @@ impl<'w> FastPath<'w> {
     /// must decide between them.
     fn ask(&mut self, writes: &[Write], cache: &FenceCache) -> Option<()> {
         let relies_on_cache = Cell::new(false);
+        let recorded: HashSet<RunId> = self.attempts.iter().map(|write| write.claim.run_id).collect();
         let is_known = |claim| {
             let holds = cache.holds(claim);
             relies_on_cache.set(relies_on_cache.get() || holds);
@@ -109,8 +105,9 @@ impl<'w> FastPath<'w> {
         };
         for (run, epoch) in asked_by_unless(writes, is_known) {
             let epoch = epoch?;
-            // The statement checks the claims of releases by changing their rows.
-            if !self.releases.contains(run) {
+            // The statement checks the claim of a release by changing its row. That does not keep
+            // an attempt beside it from being recorded.
+            if recorded.contains(&run) || !self.releases.contains(run) {
                 self.asked.insert(run, epoch);
             }
         }

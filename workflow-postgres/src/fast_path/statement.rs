@@ -51,8 +51,13 @@ impl BatchStatement {
         let request = claim.as_ref().and_then(|_| batch.claims.first()).map(|(_, request)| *request);
         let rows = Rows::by_novelty(batch.attempts);
         let (attempts, releases) = (!rows.is_empty(), !batch.releases.is_empty());
-        let has_others = releases || claim.is_some() || !starts.is_empty() || !batch.claims.is_empty();
-        let fence = match (rows.only(), attempts || claim.is_some() && (releases || !starts.is_empty())) {
+        let releasing = batch.releases.runs();
+        let only = rows.only();
+        let has_others = releasing.iter().any(|run| Some(*run) != only.map(|claim| claim.run_id))
+            || claim.is_some()
+            || !starts.is_empty()
+            || !batch.claims.is_empty();
+        let fence = match (only, attempts || claim.is_some() && (releases || !starts.is_empty())) {
             (Some(_), _) if !has_others => PartsFence::Run,
             (_, true) => PartsFence::Owners,
             (_, false) => PartsFence::None,
@@ -74,7 +79,7 @@ impl BatchStatement {
         let none = Workers::default();
         let locked = if fence == PartsFence::Owners { workers } else { &none };
         let mut query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));
-        if let (PartsFence::Run, Some(claim)) = (fence, rows.only()) {
+        if let (PartsFence::Run, Some(claim)) = (fence, only) {
             query = query.bind(claim.run_id.as_uuid()).bind(claim.epoch);
         }
         if fence == PartsFence::Owners {
@@ -98,15 +103,7 @@ impl BatchStatement {
         if let Some((request, claim)) = request.zip(claim.as_ref()) {
             query = claim::bind(query, request, claim.limit);
         }
-        Ok(Self {
-            query,
-            parts,
-            claim,
-            later_claims,
-            locked: locked.ids().to_vec(),
-            asked,
-            releasing: batch.releases.runs(),
-        })
+        Ok(Self { query, parts, claim, later_claims, locked: locked.ids().to_vec(), asked, releasing })
     }
 
     /// Returns whether claims follow that look at limits.
@@ -146,7 +143,9 @@ impl BatchStatement {
         }
         let versions =
             if self.parts.fence == PartsFence::Owners { versions(first, self.locked)? } else { Versions::new() };
-        memory.lock().fences.add_checked(&versions, self.asked);
+        let mut checked = self.asked;
+        checked.retain(|run, _| self.releasing.binary_search(run).is_err());
+        memory.lock().fences.add_checked(&versions, checked);
         let finished: Option<Vec<Uuid>> = if self.parts.releases { first.try_get("finished")? } else { None };
         let finished: Option<HashSet<Uuid>> = finished.map(HashSet::from_iter);
         let is_left = |run: &RunId| finished.as_ref().is_some_and(|finished| !finished.contains(&run.as_uuid()));
