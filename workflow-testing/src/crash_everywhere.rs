@@ -40,7 +40,7 @@ pub(super) type Same<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 /// # async fn main() -> Result<(), TestError> {
 /// let env = TestEnv::new().register(pay).await?;
 /// let survived = env.crash_everywhere(pay, 4200).await?;
-/// assert!(survived.crashes >= 6, "the start, the outcome and the end, before and after each");
+/// assert!(survived.crashes >= 4, "the start, and the step with the end, before and after each");
 /// # Ok(())
 /// # }
 /// ```

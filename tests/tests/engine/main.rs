@@ -26,6 +26,7 @@ mod continue_as_new;
 mod deadline;
 mod deletion;
 mod divergence;
+mod early_outcomes;
 mod errors;
 mod events;
 mod executor;
@@ -555,6 +556,12 @@ workflow_tests::cases! {
         a_worker_that_cannot_work,
         a_worker_without_queues,
         extremes_that_are_accepted,
+    }
+    early_outcomes {
+        writes_that_are_sent_together_are_committed_together,
+        an_end_is_refused_with_the_outcome_before_it,
+        a_run_fails_if_the_database_refuses_its_last_outcome,
+        a_run_does_not_end_while_an_outcome_that_it_has_seen_is_sent,
     }
     executor {
         a_bad_write_does_not_fail_its_neighbours,

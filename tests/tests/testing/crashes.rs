@@ -92,6 +92,34 @@ async fn twelve_months_survive_every_crash() {
 }
 
 #[workflow]
+async fn three_steps(ctx: &Ctx) -> Result<()> {
+    for _ in 0..3 {
+        ctx.step("step", async || Ok::<_, Error>(())).await?;
+    }
+    Ok(())
+}
+
+#[workflow]
+async fn step_sleep_step(ctx: &Ctx) -> Result<()> {
+    ctx.step("before", async || Ok::<_, Error>(())).await?;
+    ctx.sleep(HOUR).await?;
+    ctx.step("after", async || Ok::<_, Error>(())).await
+}
+
+#[tokio::test]
+async fn three_steps_in_a_row_take_four_commits() {
+    let env = TestEnv::new().register(three_steps).await.unwrap();
+    assert_eq!(env.crash_everywhere(three_steps, ()).await.unwrap().commits, 4);
+}
+
+/// The start, the step with the park, the claim, the end of the sleep, the step with the end.
+#[tokio::test]
+async fn a_step_and_the_park_behind_it_share_a_commit() {
+    let env = TestEnv::new().register(step_sleep_step).await.unwrap();
+    assert_eq!(env.crash_everywhere(step_sleep_step, ()).await.unwrap().commits, 5);
+}
+
+#[workflow]
 async fn unmarked(ctx: &Ctx) -> Result<()> {
     ctx.step("charge", async || Ok::<_, Error>(())).await
 }

@@ -133,7 +133,9 @@ async fn look(round: &Round, cluster: Option<&Cluster>, cut: &Image, lines: Vec<
     }
     let client = connect.await.expect("open what the power cut has left");
     let mut raw = RawConnection::open(&url, round.testbed.schema()).await;
-    let evidence = Evidence::read(&mut raw, round.testbed.database, lines, 0).await;
+    let mut evidence = Evidence::read(&mut raw, round.testbed.database, lines, 0).await;
+    // The cut ends every process.
+    evidence.dead = evidence.lines.iter().map(|line| line.pid).collect();
     drop((raw, client));
     checker::violations(&evidence).into_iter().filter(|violation| INVARIANTS.contains(&violation.invariant)).collect()
 }

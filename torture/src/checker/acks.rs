@@ -63,7 +63,7 @@ pub(super) fn answers(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// An outcome that a workflow saw was committed by then, so it is recorded now.
+/// An outcome that a workflow saw and that must be committed is recorded.
 pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
     let mut recorded: HashMap<String, HashSet<String>> = HashMap::new();
     for outcome in evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()) {
@@ -71,7 +71,7 @@ pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
         let (run, step_key) = subject.split_once('/').unwrap_or((&subject, ""));
         recorded.entry(run.to_owned()).or_default().insert(last(step_key).to_owned());
     }
-    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
+    for line in evidence.certain_deliveries() {
         let (run, name) = line.subject.split_once('/').unwrap_or((&line.subject, ""));
         if !recorded.get(run).is_some_and(|names| names.contains(name)) {
             found.add(run_of(run), format!("the workflow saw the outcome of {name}, and no outcome is recorded"));

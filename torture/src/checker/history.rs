@@ -114,7 +114,7 @@ pub(super) fn replayed(evidence: &Evidence, found: &mut Found) {
         let key = subject.split_once('/').map_or("", |(key, _)| key).to_owned();
         recorded.insert((key, last(&outcome.step_key)), outcome);
     }
-    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
+    for line in evidence.certain_deliveries() {
         let given = first.entry(&line.subject).or_insert(&line.value);
         if *given != line.value {
             found.add(run_of(&line.subject), format!("{} received {given}, and later {}", line.subject, line.value));

@@ -8,6 +8,7 @@ mod bodies;
 mod claims;
 mod clean;
 pub(crate) mod damage;
+mod deliveries;
 mod evidence;
 mod history;
 mod waits;

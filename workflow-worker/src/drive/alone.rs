@@ -4,7 +4,7 @@ use workflow_engine::store::ClaimedRun;
 
 use super::crashes::set_alone;
 use super::drive_to_exit;
-use super::exit::{Exit, LeftBehind};
+use super::exit::{DriveEnd, Exit};
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
 use crate::quarantine::{LoneTurn, QUARANTINE_RETRY_DELAY, QuarantineSlot, lone_time};
@@ -19,15 +19,15 @@ pub(super) async fn drive_alone(
     run: &ClaimedRun,
     claim: ClaimGuard,
     turn: LoneTurn,
-) -> ((Exit, LeftBehind), Option<QuarantineSlot>) {
+) -> (DriveEnd, Option<QuarantineSlot>) {
     let (run_id, workflow, crashes) = (run.claim.run_id, &run.lane.workflow, run.crashes);
     tracing::warn!(%run_id, workflow, crashes, "the run may be what kills its workers; it waits to be driven alone");
     let slot = match wait_for_turn(&claim, turn).await {
         Ok(slot) => slot,
-        Err(exit) => return ((exit, LeftBehind::default()), None),
+        Err(exit) => return (DriveEnd::at(exit), None),
     };
     if let Err(exit) = set_alone(shared, run, true).await {
-        return ((exit, LeftBehind::default()), Some(slot));
+        return (DriveEnd::at(exit), Some(slot));
     }
     tracing::warn!(%run_id, workflow, crashes, "the run is driven alone");
     let ended = {
@@ -36,7 +36,7 @@ pub(super) async fn drive_alone(
         let first = tokio::select! {
             biased;
             ended = &mut driven => Some(ended),
-            ended = end_isolation(shared, run, &slot) => ended.err().map(|exit| (exit, LeftBehind::default())),
+            ended = end_isolation(shared, run, &slot) => ended.err().map(DriveEnd::at),
         };
         match first {
             Some(ended) => ended,

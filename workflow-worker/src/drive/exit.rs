@@ -95,6 +95,24 @@ impl Exit {
     }
 }
 
+/// The end of a drive, before its last write.
+#[derive(Debug)]
+pub(super) struct DriveEnd {
+    pub(super) exit: Exit,
+    pub(super) left: LeftBehind,
+    /// The interruption that was delivered to the workflow.
+    pub(super) interruption: Option<Interruption>,
+    /// The records that are committed together with the last write, in their order.
+    pub(super) records: Vec<Write>,
+}
+
+impl DriveEnd {
+    /// Returns the end of a drive that has not begun, or was given up.
+    pub(super) fn at(exit: Exit) -> Self {
+        Self { exit, left: LeftBehind::default(), interruption: None, records: Vec::new() }
+    }
+}
+
 /// The decision about a claimed run before it is driven.
 pub(crate) enum Beginning {
     /// The run ends at once.
@@ -258,7 +276,7 @@ pub(crate) fn unreadable(error: &DatabaseError) -> StoredError {
 
 /// Returns the end of a run whose workflow has returned. A canceled run may still succeed, or fail
 /// with an error of its own. A run that has passed its deadline has failed, whatever it returned.
-fn run_end(result: Result<String, StoredError>, interruption: Option<Interruption>) -> RunEnd {
+pub(super) fn run_end(result: Result<String, StoredError>, interruption: Option<Interruption>) -> RunEnd {
     match (result, interruption) {
         (Ok(_), Some(Interruption::Deadline)) => deadline_end(Vec::new()),
         (Err(error), Some(Interruption::Deadline)) if error.kind == ErrorKind::Deadline => deadline_end(error.causes),

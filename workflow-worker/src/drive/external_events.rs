@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::replay::{AwaitedEvents, ChildEnd};
-use workflow_engine::store::{EndedRun, Inbox, Store, understood};
+use workflow_engine::store::{EndedRun, INBOX_PAGE, Inbox, Store, understood};
 use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
+
+use super::Drive;
+use super::exit::Exit;
+use super::wait::next_fact_without_database;
 
 /// How long a run that waits for a child is parked at most. Nothing wakes it if the child is
 /// deleted.
@@ -37,6 +41,53 @@ impl ExternalEvents {
     /// last call.
     pub(super) fn update(&mut self, wake_seq: u64) -> bool {
         std::mem::replace(&mut self.wake_seq, wake_seq) != wake_seq
+    }
+}
+
+impl Drive<'_> {
+    /// Looks for the external events that the run waits for, unless nothing can have come since the
+    /// last look. Returns whether it looked.
+    pub(super) async fn look_for_events(&mut self) -> Result<bool, Exit> {
+        let cell = self.workflow.cell();
+        let Some(awaited) = cell.begin_look() else {
+            let watched = cell.awaits_external_events().then_some(self.events.wakes());
+            self.claim.state().watch_wakes(watched);
+            return Ok(false);
+        };
+        // What waits for its commit must not wait for a query.
+        self.send_held()?;
+        // Before the query, with the number known so far: a hint that comes during the query then
+        // counts as news.
+        self.claim.state().watch_wakes(Some(self.events.wakes()));
+        let store = self.shared.client.store().as_ref();
+        match read_events(store, self.run.claim.run_id, &awaited).await {
+            Ok((inbox, ended)) => self.take_events(inbox.ok_or(Exit::Lost)?, ended),
+            // An exit now would interrupt a body that no crash has interrupted.
+            Err(error) if error.kind.is_transient() && self.workflow.cell().is_running() => {
+                self.wait_to_look_again(&error).await?;
+            }
+            Err(error) => return Err(Exit::Unreadable(error)),
+        }
+        Ok(true)
+    }
+
+    fn take_events(&mut self, inbox: Inbox, ended: Vec<ChildEnd>) {
+        self.events.set_wakes(inbox.wakes);
+        if inbox.cancel_requested {
+            // These wakes count the cancel, so it would not wake a run that is parked with them.
+            self.claim.state().request_cancel();
+        }
+        self.claim.state().watch_wakes(Some(inbox.wakes));
+        let may_have_more = inbox.signals.len() >= INBOX_PAGE as usize;
+        self.workflow.cell().looked(inbox.signals, may_have_more, ended);
+    }
+
+    /// Goes on with bodies for a while, because the external events could not be read.
+    async fn wait_to_look_again(&mut self, error: &DatabaseError) -> Result<(), Exit> {
+        tracing::warn!(error = error as &dyn std::error::Error, "cannot look for what a run waits for, trying again");
+        self.workflow.cell().look_again();
+        let fact = next_fact_without_database(&mut self.writes, self.claim.state()).await;
+        self.take_fact(fact)
     }
 }
 

@@ -1,34 +1,67 @@
 //! The end of a drive: its last write, and the report of it.
 
+use workflow_engine::executor::{PendingOutcome, SendPermit};
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::observe::Event;
-use workflow_engine::store::{ClaimedRun, Outcome, Write};
+use workflow_engine::replay::Interruption;
+use workflow_engine::store::{ClaimedRun, EndWrite, Outcome, Write};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, ErrorKind, StoredError};
 
 use super::events::{LastChange, name_of};
-use super::exit::Exit;
+use super::exit::{Exit, run_end};
 use crate::shared::{Shared, Slot};
+
+/// The last write of a drive, with the records that belong to it.
+#[derive(Debug)]
+pub(super) struct LastWrite {
+    /// Committed together with the write, before it.
+    pub(super) records: Vec<Write>,
+    pub(super) write: Box<Write>,
+    /// Whether the run may have children.
+    pub(super) has_children: bool,
+    /// The interruption that was delivered to the workflow.
+    pub(super) interruption: Option<Interruption>,
+    /// Whether the drive gives the run back unfinished.
+    pub(super) is_release: bool,
+}
+
+impl LastWrite {
+    /// Returns the write of a run that ends without a drive.
+    pub(super) fn alone(write: Box<Write>) -> Self {
+        Self { records: Vec::new(), write, has_children: true, interruption: None, is_release: false }
+    }
+}
 
 /// Commits the last write of a drive.
 ///
 /// The permit is free as soon as the write is queued. So the commit that ends this run may claim
 /// the next one, which would otherwise need a later commit.
-pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, write: Box<Write>, is_release: bool, slot: Slot) {
+pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, last: LastWrite, slot: Slot) {
+    let LastWrite { records, write, has_children, interruption, is_release } = last;
     let (before, after) = failpoints_of(&write);
-    let change = LastChange::of(&write, is_release);
+    let mut change = LastChange::of(&write, is_release);
     // An executor that has stopped ends the worker.
     let Ok(room) = shared.executor().reserve().await else { return };
-    let outcome = match failpoint_error(before) {
+    let answer = match failpoint_error(before) {
         Ok(()) => {
-            let outcome = room.send(*write);
+            let answers = send(room, records, *write);
             drop(slot.permit);
-            outcome.await
+            last_answer(answers).await
         }
-        Err(fault) => Ok(Outcome::Refused(fault.into())),
+        Err(fault) => Ok(Some(Outcome::Refused(fault.into()))),
+    };
+    let outcome = match answer {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let end = refused_end(run, &error, has_children, interruption);
+            change = LastChange::of(&end, false);
+            shared.executor().commit(end).await.ok()
+        }
     };
     shared.queues.note_free(&run.lane.queue);
     let observers = shared.client.observers();
     match outcome {
-        Ok(Outcome::Applied | Outcome::Duplicate) => {
+        Some(Outcome::Applied | Outcome::Duplicate) => {
             if let Some(change) = change {
                 let now = shared.clock.now();
                 change.count(shared.executor().statistics(), run, now);
@@ -36,14 +69,54 @@ pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, write: Box<Write>,
             }
         }
         // The run has another owner, and nothing is to be done.
-        Ok(Outcome::Lost) => observers.event(&Event::LeaseLost { run: name_of(run), worker: shared.id }),
-        Ok(Outcome::Refused(error)) => tracing::error!(
+        Some(Outcome::Lost) => observers.event(&Event::LeaseLost { run: name_of(run), worker: shared.id }),
+        Some(Outcome::Refused(error)) => tracing::error!(
             error = &error as &dyn std::error::Error,
             "the end of a run was not written; a worker takes the run up again when its lease ends"
         ),
         _ => {}
     }
     failpoint(after);
+}
+
+/// Queues the records, and the last write behind them.
+fn send(room: SendPermit<'_>, mut records: Vec<Write>, write: Write) -> Vec<PendingOutcome> {
+    if records.is_empty() {
+        return vec![room.send(write)];
+    }
+    records.push(write);
+    room.send_together(records)
+}
+
+/// Returns the outcome of the last of these writes; `None` if the executor has stopped.
+///
+/// # Errors
+/// The refusal of one of the writes, which the database would repeat.
+async fn last_answer(answers: Vec<PendingOutcome>) -> Result<Option<Outcome>, DatabaseError> {
+    let mut left = answers.len();
+    for answer in answers {
+        left -= 1;
+        match answer.await {
+            Ok(Outcome::Applied | Outcome::Duplicate | Outcome::Called(_)) if left > 0 => {}
+            Ok(Outcome::Refused(error)) if error.kind == DatabaseErrorKind::Invalid => return Err(error),
+            outcome => return Ok(outcome.ok()),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the end of a run of which the database refuses a record or the last write. Waits that
+/// were left by a refused record are still there.
+fn refused_end(
+    run: &ClaimedRun,
+    error: &DatabaseError,
+    has_children: bool,
+    interruption: Option<Interruption>,
+) -> Write {
+    let ClaimedRun { claim, parent_run_id, .. } = *run;
+    let error = StoredError::from_error(ErrorKind::Refused, error).fatal();
+    let end = run_end(Err(error), interruption);
+    Write::End(EndWrite { claim, parent_run_id, has_children, has_event_waits: true, end })
 }
 
 fn failpoints_of(write: &Write) -> (&'static str, &'static str) {
@@ -91,7 +164,8 @@ mod tests {
     use std::task::Poll;
 
     use futures::poll;
-    use workflow_engine::store::{EndWrite, RunEnd};
+
+    use workflow_engine::store::RunEnd;
 
     use super::*;
     use crate::quarantine::tests::claimed_run;
@@ -107,7 +181,7 @@ mod tests {
         let end =
             EndWrite { claim, parent_run_id: None, has_children: false, has_event_waits: false, end: RunEnd::Canceled };
 
-        let mut finish = Box::pin(finish(&shared, &run, Box::new(Write::End(end)), false, slot));
+        let mut finish = Box::pin(finish(&shared, &run, LastWrite::alone(Box::new(Write::End(end))), slot));
         let mut ended = Box::pin(all_ended(&shared));
         assert_eq!(shared.permits.available_permits(), 0);
         // The executor of this store answers on this thread, so not before the next await.

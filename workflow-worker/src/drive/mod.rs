@@ -2,6 +2,7 @@
 
 mod alone;
 mod crashes;
+mod early;
 mod events;
 mod exit;
 mod external_events;
@@ -19,20 +20,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::replay::{ChildEnd, Divergence, Interrupted, Interruption, Next};
+use workflow_engine::replay::{Divergence, Interrupted, Interruption, Next};
 use workflow_engine::runtime::RunCell;
-use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox};
-use workflow_sdk::{DatabaseError, Timestamp};
+use workflow_engine::store::ClaimedRun;
+use workflow_sdk::Timestamp;
 
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
-use self::exit::{Exit, LeftBehind, after_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
-use self::external_events::{CHILD_LOOK_INTERVAL, ExternalEvents, read_events};
-use self::finish::{finish, report};
+use self::exit::{
+    DriveEnd, Exit, LeftBehind, after_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end,
+};
+use self::external_events::{CHILD_LOOK_INTERVAL, ExternalEvents};
+use self::finish::{LastWrite, finish, report};
 use self::history::{load_history, load_occurrence, settings_of, warn_of_size};
 use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
-use self::wait::{Fact, Plan, Standstill, next_fact, next_fact_without_database};
+use self::wait::{Fact, Plan, Standstill, next_fact};
 use self::writes::{Answer, UnansweredWrites};
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
@@ -55,23 +58,24 @@ pub(crate) async fn drive(
     slot: Slot,
 ) {
     let admission = match beginning {
-        Beginning::End(end) => return finish(&shared, &run, end, false, slot).await,
+        Beginning::End(end) => return finish(&shared, &run, LastWrite::alone(end), slot).await,
         Beginning::Drive(admission) => admission,
     };
-    let ((exit, left), presence) = match admission {
+    let (end, presence) = match admission {
         Some(Admission::Admitted(place)) => (drive_to_exit(&shared, &run, claim, &place).await, Some(place)),
         Some(Admission::Alone(turn)) => Box::pin(drive_alone(&shared, &run, claim, turn)).await,
-        Some(Admission::Later(place, delay)) => ((Exit::HeldBack(delay), LeftBehind::default()), Some(place)),
-        None => ((Exit::Blocked, LeftBehind::default()), None),
+        Some(Admission::Later(place, delay)) => (DriveEnd::at(Exit::HeldBack(delay)), Some(place)),
+        None => (DriveEnd::at(Exit::Blocked), None),
     };
+    let DriveEnd { exit, left, interruption, records } = end;
     report(&shared, &run, &exit);
     if let Some(delay) = exit.comes_back_after() {
         shared.given_back.note(delay);
     }
     let is_release = matches!(exit, Exit::Released | Exit::HeldBack(_) | Exit::Blocked);
-    let end = after_drive(&run, exit, left, shared.clock.now()).map(Box::new);
-    if let Some(end) = end {
-        finish(&shared, &run, end, is_release, slot).await;
+    if let Some(write) = after_drive(&run, exit, left, shared.clock.now()).map(Box::new) {
+        let last = LastWrite { records, write, has_children: left.has_children, interruption, is_release };
+        finish(&shared, &run, last, slot).await;
     }
     // Not earlier: until now, the death of this worker would count a crash for this run too.
     drop(presence);
@@ -80,28 +84,27 @@ pub(crate) async fn drive(
     }
 }
 
-/// Returns how the drive ended, and what the run may leave behind.
-async fn drive_to_exit(
-    shared: &Shared,
-    run: &ClaimedRun,
-    claim: ClaimGuard,
-    slot: &QuarantineSlot,
-) -> (Exit, LeftBehind) {
+/// Drives a run to its end. What the end leaves to be written is not written yet.
+async fn drive_to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard, slot: &QuarantineSlot) -> DriveEnd {
     let mut drive = match Drive::begin(shared, run, claim, slot).await {
         Ok(drive) => Box::new(drive),
-        Err(exit) => return (exit, LeftBehind::default()),
+        Err(exit) => return DriveEnd::at(exit),
     };
-    let exit = drive.run_to_exit().await.unwrap_or_else(|exit| exit);
+    let exit = drive.run_to_exit().await;
     // Waits that the workflow drops now are not written any more: the end of the run deletes them.
     let has_seats = drive.workflow.cell().has_seats();
-    let has_event_waits = has_seats || drive.workflow.cell().has_event_waits();
+    let interruption = drive.workflow.cell().interrupted().filter(|it| it.delivered).map(|it| it.by);
+    let (mut records, leaves_waits) = drive.take_held(&exit);
+    let has_event_waits = has_seats || leaves_waits || drive.workflow.cell().has_event_waits();
+    let exit = exit.unwrap_or_else(|exit| exit);
     drive.drop_workflow();
     // Before the last write of the drive.
     let exit = drive.writes.sent().await.map_or(Exit::Lost, |()| exit);
-    let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
+    let exit = drive.or_retry(exit, &mut records).await.unwrap_or_else(|exit| exit);
     let (outcome, error) = exit.outcome();
     drive.workflow.cell().settings().span.ended(outcome, error);
-    (exit, LeftBehind { has_seats, has_children: drive.workflow.cell().has_children(), has_event_waits })
+    let left = LeftBehind { has_seats, has_children: drive.workflow.cell().has_children(), has_event_waits };
+    DriveEnd { exit, left, interruption, records }
 }
 
 /// One drive. Its parts decide, keep a state or wait; the drive moves values between them.
@@ -174,16 +177,18 @@ impl<'a> Drive<'a> {
                     if let Some(divergence) = self.workflow.cell().ended() {
                         return Ok(diverged(&exit, divergence, self.grace_ends_at()));
                     }
+                    self.confirm_early().await?;
                     // Values that the workflow published and items that it emitted last are
                     // committed before its end, or with it.
                     self.send_records()?;
                     return Ok(unless_told_to_end(exit, self.workflow.cell().interrupted()));
                 }
             }
-            let next = self.workflow.next();
+            let mut next = self.workflow.next();
             // Values that were published by code that does not fit are not written.
             if !matches!(next, Next::Diverged(_) | Next::Passed(_)) {
                 self.check_size()?;
+                next = self.early_or(next);
                 self.send_records()?;
             }
             match next {
@@ -262,8 +267,14 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Sends the records and begins to commit the transactions that the run has ready.
+    /// Sends the records, and begins to commit the transactions that the run has ready. Keeps what
+    /// may be committed together with the last write.
     fn send_records(&mut self) -> Result<(), Exit> {
+        if self.workflow.cell().is_ahead() { Ok(()) } else { self.send_held() }
+    }
+
+    /// Sends the records, and begins to commit the transactions that the run has ready.
+    fn send_held(&mut self) -> Result<(), Exit> {
         if !self.workflow.cell().has_records() {
             return self.send_crashes();
         }
@@ -288,49 +299,6 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Looks for the external events that the run waits for, unless nothing can have come since the
-    /// last look. Returns whether it looked.
-    async fn look_for_events(&mut self) -> Result<bool, Exit> {
-        let cell = self.workflow.cell();
-        let Some(awaited) = cell.begin_look() else {
-            let watched = cell.awaits_external_events().then_some(self.events.wakes());
-            self.claim.state().watch_wakes(watched);
-            return Ok(false);
-        };
-        // Before the query, with the number known so far: a hint that comes during the query then
-        // counts as news.
-        self.claim.state().watch_wakes(Some(self.events.wakes()));
-        let store = self.shared.client.store().as_ref();
-        match read_events(store, self.run.claim.run_id, &awaited).await {
-            Ok((inbox, ended)) => self.take_events(inbox.ok_or(Exit::Lost)?, ended),
-            // An exit now would interrupt a body that no crash has interrupted.
-            Err(error) if error.kind.is_transient() && self.workflow.cell().is_running() => {
-                self.wait_to_look_again(&error).await?;
-            }
-            Err(error) => return Err(Exit::Unreadable(error)),
-        }
-        Ok(true)
-    }
-
-    fn take_events(&mut self, inbox: Inbox, ended: Vec<ChildEnd>) {
-        self.events.set_wakes(inbox.wakes);
-        if inbox.cancel_requested {
-            // These wakes count the cancel, so it would not wake a run that is parked with them.
-            self.claim.state().request_cancel();
-        }
-        self.claim.state().watch_wakes(Some(inbox.wakes));
-        let may_have_more = inbox.signals.len() >= INBOX_PAGE as usize;
-        self.workflow.cell().looked(inbox.signals, may_have_more, ended);
-    }
-
-    /// Goes on with bodies for a while, because the external events could not be read.
-    async fn wait_to_look_again(&mut self, error: &DatabaseError) -> Result<(), Exit> {
-        tracing::warn!(error = error as &dyn std::error::Error, "cannot look for what a run waits for, trying again");
-        self.workflow.cell().look_again();
-        let fact = next_fact_without_database(&mut self.writes, self.claim.state()).await;
-        self.take_fact(fact)
-    }
-
     /// Waits for one fact, unless the run is given back or parked.
     async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
         match self.standstill(timer, park_until)?.plan(|| self.shared.clock.now()) {
@@ -340,6 +308,7 @@ impl<'a> Drive<'a> {
                 Err(Exit::Park { until, until_deadline, wakes: self.events.wakes() })
             }
             Plan::Wait(at_most) => {
+                self.send_held()?;
                 let saturation = park_until.is_some().then_some(&self.saturation);
                 let fact = next_fact(&mut self.writes, self.claim.state(), at_most, saturation).await;
                 self.take_fact(fact)

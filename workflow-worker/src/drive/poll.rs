@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::replay::Next;
+use workflow_engine::replay::{CallId, Next};
 use workflow_engine::runtime::{Polled, Poller, Port, RunCell};
 use workflow_sdk::internal::Entry;
 
@@ -58,6 +58,11 @@ impl DrivenWorkflow {
     /// Returns the drive's next action, and wakes the calls that it concerns.
     pub(super) fn next(&self) -> Next {
         self.waking(RunCell::next)
+    }
+
+    /// Delivers an outcome before its commit, if one may be. Returns the call that takes it.
+    pub(super) fn deliver_early(&self) -> Option<CallId> {
+        self.waking(RunCell::deliver_early)
     }
 
     /// Wakes the calls whose bodies were woken. Returns whether something that is not a call of the

@@ -2,7 +2,7 @@
 
 use workflow_engine::model::{run_retry_delay, steps_to_retry};
 use workflow_engine::replay::Interrupted;
-use workflow_engine::store::{ClaimedRun, RetryWrite};
+use workflow_engine::store::{ClaimedRun, RetryWrite, Write};
 use workflow_sdk::internal::Entry;
 
 use super::Drive;
@@ -11,8 +11,8 @@ use super::exit::Exit;
 impl Drive<'_> {
     /// Returns [`Exit::Retry`] in place of a failure after which the policy of the workflow tries
     /// the run again. The steps of the next attempt follow from the recorded history, so every
-    /// record has its answer first.
-    pub(super) async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
+    /// record has its answer first, also these `held` ones.
+    pub(super) async fn or_retry(&mut self, exit: Exit, held: &mut Vec<Write>) -> Result<Exit, Exit> {
         // A run that was told to end is not tried again.
         let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
         let ClaimedRun { claim, lane, attempt, .. } = self.run;
@@ -24,6 +24,10 @@ impl Drive<'_> {
         if let Some(Interrupted { by, .. }) = self.workflow.cell().interrupted() {
             return Ok(Exit::Ended(Err(by.error()), Some(by)));
         }
+        for write in held.drain(..) {
+            self.writes.send(write).map_err(|_| Exit::Lost)?;
+        }
+        self.writes.sent().await.map_err(|_| Exit::Lost)?;
         while self.writes.has_records() {
             let answer = self.writes.next_record_answer().await;
             self.take_answer(answer)?;

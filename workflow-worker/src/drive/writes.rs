@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::iter;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
@@ -116,17 +117,7 @@ impl UnansweredWrites {
     /// # Errors
     /// [`ExecutorStopped`] if the executor has ended.
     pub(super) fn send_record(&mut self, claim: Claim, record: OutboxRow) -> Result<(), ExecutorStopped> {
-        let OutboxRow { row, effect, .. } = record;
-        if row.position.is_some() {
-            failpoint("record.before_commit");
-        }
-        // In the same batch, where it can be: the seat that the attempt gives back is for the next.
-        let call = match &effect {
-            Effect::LeaveSeat(line) => Some(Write::CallSeats((**line).clone())),
-            _ => None,
-        };
-        self.send(Write::Attempt(AttemptWrite { claim, row, effect }))?;
-        call.map_or(Ok(()), |call| self.send(call))
+        writes_of(claim, record).try_for_each(|write| self.send(write))
     }
 
     /// Sends the crashes of the run to the executor. They are sent once at most.
@@ -137,7 +128,11 @@ impl UnansweredWrites {
         self.send(Write::Crashes(write))
     }
 
-    fn send(&mut self, write: Write) -> Result<(), ExecutorStopped> {
+    /// Sends a write of the run to the executor, as soon as the queue has room.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`] if the executor has ended.
+    pub(super) fn send(&mut self, write: Write) -> Result<(), ExecutorStopped> {
         let room = if self.all_are_sent() { self.executor.try_reserve()? } else { None };
         let Some(room) = room else {
             self.unsent.push_back(write);
@@ -244,6 +239,20 @@ impl fmt::Debug for UnansweredWrites {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnansweredWrites").field("unsent", &self.unsent.len()).finish_non_exhaustive()
     }
+}
+
+/// Returns the writes of a record, in their order.
+pub(super) fn writes_of(claim: Claim, record: OutboxRow) -> impl Iterator<Item = Write> {
+    let OutboxRow { row, effect, .. } = record;
+    if row.position.is_some() {
+        failpoint("record.before_commit");
+    }
+    // In the same batch, where it can be: the seat that the attempt gives back is for the next.
+    let call = match &effect {
+        Effect::LeaveSeat(line) => Some(Write::CallSeats((**line).clone())),
+        _ => None,
+    };
+    iter::once(Write::Attempt(AttemptWrite { claim, row, effect })).chain(call)
 }
 
 fn record_answer(outcome: Option<Outcome>, retried: IsRetried) -> Answer {
