@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
@@ -33,6 +33,13 @@ const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 
+/// How long ago a run was started that may end within [`FIRST_QUESTION_DELAY`].
+const FRESH: Duration = Duration::from_millis(100);
+
+/// How long the database is not asked whether a fresh run has ended. Most that are driven in this
+/// process end sooner, and are told of without a question.
+const FIRST_QUESTION_DELAY: Duration = Duration::from_millis(10);
+
 /// All waits for results in this process. The executor reports runs that end here; for other runs
 /// one task polls, with one query for all of them.
 pub(super) struct ResultWatch {
@@ -56,10 +63,21 @@ impl ResultWatch {
     pub(super) async fn wait(self: &Arc<Self>, id: RunId) -> Result<EndedRun, ClientError> {
         self.start_task().await;
         // The wait is registered before the query, so an end in between is reported.
-        let ended = self.notifier.wait_ended(id);
+        let mut ended = self.notifier.wait_ended(id);
+        if self.is_fresh(id)
+            && let Ok(ended) = tokio::time::timeout(FIRST_QUESTION_DELAY, &mut ended).await
+        {
+            return ended.map_err(|_| ExecutorStopped)?.ok_or(ClientError::UnknownRun { run_id: id });
+        }
         self.new.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.added.notify_one();
         ended.await.map_err(|_| ExecutorStopped)?.ok_or(ClientError::UnknownRun { run_id: id })
+    }
+
+    /// A store in this process is always asked: on its clock a pause may be a long time.
+    fn is_fresh(&self, id: RunId) -> bool {
+        let age = SystemTime::now().duration_since(id.time().into());
+        !self.store.in_process() && age.is_ok_and(|age| age <= FRESH)
     }
 
     async fn start_task(self: &Arc<Self>) {
