@@ -1,11 +1,14 @@
 //! The next run that becomes due without a commit of this process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use workflow_engine::faults::planted;
-use workflow_sdk::Timestamp;
+use workflow_engine::store::NextDue;
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, Timestamp};
 
 use crate::queue_watch::GATE_INTERVAL;
 use crate::shared::Shared;
@@ -13,8 +16,8 @@ use crate::shared::Shared;
 /// How long the worker waits after the database failed to answer.
 pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
-/// The shortest time between two queries for the next due run. A run that is claimed by the commit
-/// that starts it needs no query, and a process may start hundreds of runs per second.
+/// The shortest time between two queries for the next due run. A process may park hundreds of runs
+/// per second.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns at the time of the next look, or after a hint that there may be something earlier, but
@@ -32,19 +35,85 @@ pub(crate) async fn wait_for_look(hints: &mut watch::Receiver<u64>, at: Instant,
     }
 }
 
+/// The queries for the next due run.
+#[derive(Debug)]
+pub(crate) struct DueQuery {
+    /// The time of the next query.
+    at: Instant,
+    /// The time of the last query.
+    last: Option<Instant>,
+    /// See [`Notifier::later`](workflow_engine::executor::Notifier::later), before the last query.
+    later: u64,
+    /// The query that is under way. It is a task of its own, because a connection whose query is
+    /// dropped has to be closed, and a new one costs the server far more than the query.
+    under_way: Option<JoinHandle<Result<NextDue, DatabaseError>>>,
+}
+
+impl DueQuery {
+    /// Returns the queries of which the first one is due at once.
+    pub(crate) fn new() -> Self {
+        Self { at: Instant::now(), last: None, later: 0, under_way: None }
+    }
+
+    /// Returns the answer to the query that is under way, or to the next one at its time.
+    ///
+    /// # Cancel safety
+    /// A query that has begun goes on, and the next call returns its answer.
+    async fn answer(&mut self, shared: &Shared) -> Result<NextDue, DatabaseError> {
+        let store = shared.client.store();
+        if self.under_way.is_none() {
+            tokio::time::sleep_until(self.at).await;
+            let now = Instant::now();
+            self.later = shared.executor().notifier().later();
+            (self.last, self.at) = (Some(now), now + QUERY_INTERVAL);
+            let (lanes, _) = shared.queues.open_lanes(&shared.lanes, now);
+            if store.in_process() {
+                return store.next_due(&lanes).await;
+            }
+            let store = Arc::clone(store);
+            self.under_way = Some(tokio::spawn(async move { store.next_due(&lanes).await }));
+        }
+        let answer = match &mut self.under_way {
+            Some(query) => query.await,
+            None => return Ok(NextDue { at: None, now: shared.clock.now() }),
+        };
+        self.under_way = None;
+        let aborted = |error| Err(DatabaseError::new(DatabaseErrorKind::Other, "look for due runs", error));
+        answer.unwrap_or_else(aborted)
+    }
+
+    /// Notes that the last answer may be wrong by now.
+    fn expire(&mut self) {
+        if let Some(last) = self.last {
+            self.at = self.at.min(last + QUERY_INTERVAL);
+        }
+    }
+
+    /// Queries sooner, if the last answer may be wrong by now or a queue may have room earlier.
+    fn hurry(&mut self, shared: &Shared) {
+        let now = Instant::now();
+        if self.later != shared.executor().notifier().later() {
+            self.expire();
+        }
+        if shared.queues.has_full_gates() {
+            let left = self.at.saturating_duration_since(now);
+            self.at = self.at.min(now + shared.pace(GATE_INTERVAL, left));
+        }
+        let (_, held_until) = shared.queues.open_lanes(&shared.lanes, now);
+        self.at = held_until.map_or(self.at, |held| held.min(self.at));
+    }
+}
+
 /// Returns when a run may be due: after a notification, at the next due time, after the poll
-/// interval, or when a queue that was full may have room. `query_from` is the time of the next
-/// query.
-pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
+/// interval, or when a queue that was full may have room.
+pub(crate) async fn wait_for_due(shared: &Shared, query: &mut DueQuery) {
     if planted("hint-only-wake") {
         return shared.executor().notifier().due().await;
     }
+    query.hurry(shared);
     let pause = async {
         loop {
-            tokio::time::sleep_until(*query_from).await;
-            *query_from = Instant::now() + QUERY_INTERVAL;
-            let (lanes, held_until) = shared.queues.open_lanes(&shared.lanes, Instant::now());
-            let (due, wait) = match shared.client.store().next_due(&lanes).await {
+            let (due, wait) = match query.answer(shared).await {
                 Ok(next) => {
                     shared.clock.set(next.now);
                     (next.at, poll_pause(shared, next.now, next.at))
@@ -54,19 +123,23 @@ pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
                     (None, FAILURE_DELAY)
                 }
             };
-            let wait = if shared.queues.has_full_gates() { wait.min(shared.pace(GATE_INTERVAL, wait)) } else { wait };
             let until = Instant::now() + wait;
-            tokio::time::sleep_until(held_until.map_or(until, |held| held.min(until))).await;
+            query.at = query.at.max(until);
+            query.hurry(shared);
+            tokio::time::sleep_until(until.min(query.at)).await;
             if due.is_some_and(|due| due <= shared.clock.now()) {
                 return;
             }
         }
     };
-    tokio::select! {
+    let is_notified = tokio::select! {
         biased;
-        () = shared.executor().notifier().due() => {}
-        () = shared.queues.changed() => {}
-        () = pause => {}
+        () = shared.executor().notifier().due() => true,
+        () = shared.queues.changed() => true,
+        () = pause => false,
+    };
+    if is_notified {
+        query.expire();
     }
 }
 

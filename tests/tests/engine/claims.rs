@@ -1,8 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Client, RunStatus};
-use workflow_tests::{EventRecorder, Live, LocalWorker};
+use workflow_sdk::{Client, DEFAULT_PAYLOAD_LIMIT, RunStatus};
+use workflow_tests::{EventRecorder, FaultyStore, Live, LocalWorker, until};
 use workflow_worker::Worker;
 
 use crate::reaches;
@@ -67,5 +68,24 @@ pub async fn starts_of_another_process_need_no_poll(db: Live) {
     for number in 0..20 {
         assert_eq!(other.start(flood, number).await.unwrap().result().await.unwrap(), number);
     }
+    worker.stop().await;
+}
+
+/// The next due time of the last query still holds: nothing was put off meanwhile. A run that is
+/// delayed needs a query at once.
+pub async fn runs_one_after_the_other_need_no_query_for_due_runs(db: Live) {
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    // No poll while the case runs.
+    let worker = Worker::new(client.clone(), ()).register(flood).poll_interval(Duration::from_secs(600));
+    let worker = LocalWorker::start(worker);
+    until("the first query", async || (store.reads("next_due") > 0).then_some(())).await;
+    for number in 0..100 {
+        assert_eq!(client.start(flood, number).await.unwrap().result().await.unwrap(), number);
+    }
+    let queries = store.reads("next_due");
+    assert!(queries <= 3, "{queries} queries");
+    let delayed = client.start(flood, 100).delay(Duration::from_millis(300)).await.unwrap();
+    assert_eq!(delayed.result().await.unwrap(), 100, "it is found without a poll");
     worker.stop().await;
 }

@@ -459,6 +459,7 @@ workflow_tests::cases! {
     claims {
         claims_take_turns_over_the_workflows_of_a_worker,
         starts_of_another_process_need_no_poll,
+        runs_one_after_the_other_need_no_query_for_due_runs,
     }
     client {
         a_key_makes_one_run,

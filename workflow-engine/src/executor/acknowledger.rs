@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::faults::failpoint;
-use crate::model::{RunId, SignalOutcome, StepKind};
+use crate::model::{Effect, RunId, SignalOutcome, StartTime, StepKind};
 use crate::store::{
     BulkWrite, CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd,
     StartOutcome, Write,
@@ -59,6 +59,9 @@ fn hint(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
     {
         0 => {}
         changed => notifier.hint_others(changed),
+    }
+    if done().any(may_make_due_later) {
+        notifier.notify_later();
     }
     notifier.notify_emitted(done().filter_map(emits));
 }
@@ -112,6 +115,17 @@ fn is_for_workers(write: &Write) -> bool {
         Write::Schedule(_) => true,
         Write::Bulk(write) => matches!(**write, BulkWrite::Order(_)),
         _ => false,
+    }
+}
+
+/// Returns `true` if a run may become due after this write that it does not make due at once.
+fn may_make_due_later(write: &Write) -> bool {
+    match write {
+        Write::Start(run) => run.start != StartTime::Now || run.single.is_some(),
+        Write::Attempt(write) => matches!(write.effect, Effect::Start(_)),
+        Write::End(write) => write.has_family(),
+        Write::Signal(_) | Write::Claim(_) | Write::Statistics(_) | Write::Crashes(_) => false,
+        _ => true,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub enum Cancel {
 pub struct Notifier {
     store: Arc<dyn Store>,
     due: Notify,
+    /// See [`Notifier::later`].
+    later: AtomicU64,
     changes: watch::Sender<u64>,
     schedules: watch::Sender<u64>,
     bulks: watch::Sender<u64>,
@@ -65,6 +68,7 @@ impl Notifier {
         Arc::new(Self {
             store,
             due: Notify::new(),
+            later: AtomicU64::new(0),
             changes: watch::Sender::new(0),
             schedules: watch::Sender::new(0),
             bulks: watch::Sender::new(0),
@@ -89,6 +93,18 @@ impl Notifier {
     /// Makes [`Notifier::due`] return once more.
     pub fn notify_due(&self) {
         self.due.notify_one();
+    }
+
+    /// Counts the commits of this process after which a run may become due that was not due at the
+    /// commit. A run that is due at its commit is claimed by a pending claim, or by a later one.
+    #[must_use]
+    pub fn later(&self) -> u64 {
+        self.later.load(Ordering::Acquire)
+    }
+
+    /// Counts such a commit.
+    pub(super) fn notify_later(&self) {
+        self.later.fetch_add(1, Ordering::Release);
     }
 
     /// Counts the changes after which a run may have ended without a [`Notifier::notify_ended`].
