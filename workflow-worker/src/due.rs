@@ -60,23 +60,22 @@ impl DueQuery {
     /// # Cancel safety
     /// A query that has begun goes on, and the next call returns its answer.
     async fn answer(&mut self, shared: &Shared) -> Result<NextDue, DatabaseError> {
-        let store = shared.client.store();
-        if self.under_way.is_none() {
-            tokio::time::sleep_until(self.at).await;
-            let now = Instant::now();
-            self.later = shared.executor().notifier().later();
-            (self.last, self.at) = (Some(now), now + QUERY_INTERVAL);
-            let (lanes, _) = shared.queues.open_lanes(&shared.lanes, now);
-            if store.in_process() {
-                return store.next_due(&lanes).await;
+        let query = match &mut self.under_way {
+            Some(query) => query,
+            none => {
+                tokio::time::sleep_until(self.at).await;
+                let now = Instant::now();
+                self.later = shared.executor().notifier().later();
+                (self.last, self.at) = (Some(now), now + QUERY_INTERVAL);
+                let lanes = shared.queues.open_lanes(&shared.lanes, now);
+                let store = Arc::clone(shared.client.store());
+                if store.in_process() {
+                    return store.next_due(&lanes).await;
+                }
+                none.insert(tokio::spawn(async move { store.next_due(&lanes).await }))
             }
-            let store = Arc::clone(store);
-            self.under_way = Some(tokio::spawn(async move { store.next_due(&lanes).await }));
-        }
-        let answer = match &mut self.under_way {
-            Some(query) => query.await,
-            None => return Ok(NextDue { at: None, now: shared.clock.now() }),
         };
+        let answer = query.await;
         self.under_way = None;
         let aborted = |error| Err(DatabaseError::new(DatabaseErrorKind::Other, "look for due runs", error));
         answer.unwrap_or_else(aborted)
@@ -99,8 +98,7 @@ impl DueQuery {
             let left = self.at.saturating_duration_since(now);
             self.at = self.at.min(now + shared.pace(GATE_INTERVAL, left));
         }
-        let (_, held_until) = shared.queues.open_lanes(&shared.lanes, now);
-        self.at = held_until.map_or(self.at, |held| held.min(self.at));
+        self.at = shared.queues.held_until(now).map_or(self.at, |held| held.min(self.at));
     }
 }
 

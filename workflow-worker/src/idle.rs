@@ -107,7 +107,7 @@ fn unless_it_fails(due: Result<bool, DatabaseError>) -> bool {
 /// Returns whether runs are due that the last claim has left for the next one: a claim looks at a
 /// bounded number of gates.
 async fn runs_are_due(shared: &Shared) -> Result<bool, DatabaseError> {
-    let (lanes, _) = shared.queues.open_lanes(&shared.lanes, Instant::now());
+    let lanes = shared.queues.open_lanes(&shared.lanes, Instant::now());
     let next = shared.client.store().next_due(&lanes).await?;
     Ok(next.at.is_some_and(|at| at <= next.now))
 }

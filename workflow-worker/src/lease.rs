@@ -20,8 +20,8 @@ use crate::pulse::{AwakeClock, Pulse};
 use crate::shared::Shared;
 use crate::{LapsedLease, WorkerError, WorkerOptions};
 
-/// How often a worker that is no watcher looks for liveness locks that no process holds. It finds
-/// what the watchers cannot: their own deaths, and the first other worker.
+/// How often a worker that is no watcher looks for liveness locks that no process holds. So the
+/// death of all watchers is found, and a worker that was alone learns of a second one.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time between the two looks of a worker that starts. A lock that is free twice in a row

@@ -93,13 +93,17 @@ impl QueueWatch {
         !self.known().full_gates.is_empty()
     }
 
-    /// Returns the lanes whose next due run is worth a claim, and when the others are again.
-    pub(crate) fn open_lanes(&self, lanes: &[Lane], now: Instant) -> (Vec<Lane>, Option<Instant>) {
+    /// Returns the lanes whose next due run is worth a claim now.
+    pub(crate) fn open_lanes(&self, lanes: &[Lane], now: Instant) -> Vec<Lane> {
         let mut known = self.known();
         known.held_back.retain(|_, until| *until > now);
         let is_open = |lane: &&Lane| !known.held_back.contains_key(&lane.queue) && !known.paused.contains(&lane.queue);
-        let open = lanes.iter().filter(is_open).cloned().collect();
-        (open, known.held_back.values().min().copied())
+        lanes.iter().filter(is_open).cloned().collect()
+    }
+
+    /// Returns when a lane that is held back is worth a claim again.
+    pub(crate) fn held_until(&self, now: Instant) -> Option<Instant> {
+        self.known().held_back.values().filter(|until| **until > now).min().copied()
     }
 
     /// Returns when the limits have changed, or a held-back queue has room.
@@ -227,7 +231,10 @@ mod tests {
         record.pause = Some(workflow_sdk::QueuePause::new(workflow_sdk::Timestamp::from_micros(1), "why".into()));
         watch.set(&[record], &lanes);
         assert_eq!(watch.unpaused(lanes.to_vec()), [lane("b")]);
-        assert_eq!(watch.open_lanes(&lanes, Instant::now()), (vec![lane("b")], None));
+        assert_eq!(
+            (watch.open_lanes(&lanes, Instant::now()), watch.held_until(Instant::now())),
+            (vec![lane("b")], None)
+        );
         assert!(watch.changed().now_or_never().is_some());
         watch.set(&[limited("a")], &lanes);
         assert_eq!(watch.unpaused(lanes.to_vec()), lanes);
@@ -240,16 +247,24 @@ mod tests {
         let lanes = [lane("a"), lane("b")];
         let until = now + HOLD;
         watch.hold_back(&held_back(&["a"]), until);
-        assert_eq!(watch.open_lanes(&lanes, now), (vec![lane("b")], Some(until)));
+        assert_eq!((watch.open_lanes(&lanes, now), watch.held_until(now)), (vec![lane("b")], Some(until)));
         watch.note_free("b");
         assert!(watch.changed().now_or_never().is_none());
         watch.note_free("a");
         assert!(watch.changed().now_or_never().is_some());
-        assert_eq!(watch.open_lanes(&lanes, now), (lanes.to_vec(), None));
+        assert_eq!((watch.open_lanes(&lanes, now), watch.held_until(now)), (lanes.to_vec(), None));
         watch.hold_back(&held_back(&["a"]), until);
-        assert_eq!(watch.open_lanes(&lanes, until), (lanes.to_vec(), None), "the time has passed");
+        assert_eq!(
+            (watch.open_lanes(&lanes, until), watch.held_until(until)),
+            (lanes.to_vec(), None),
+            "the time has passed"
+        );
         watch.hold_back(&held_back(&["a"]), until);
         watch.hold_back(&held_back(&[]), until);
-        assert_eq!(watch.open_lanes(&lanes, now), (lanes.to_vec(), None), "the last claim had room");
+        assert_eq!(
+            (watch.open_lanes(&lanes, now), watch.held_until(now)),
+            (lanes.to_vec(), None),
+            "the last claim had room"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::observe::Observers;
-use workflow_engine::store::{Outcome, Store, Write};
+use workflow_engine::store::{Outcome, RunEnd, Store, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, ErrorKind, RunId};
 use workflow_tests::builders::{attempt, begun, claim_by, new_run, succeed, succeeded};
@@ -102,6 +102,21 @@ pub async fn a_run_fails_if_the_database_refuses_its_last_outcome(db: Live) {
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused, "{error:?}");
     assert!(run.history().await.unwrap().is_empty(), "neither the outcome nor the item behind it is stored");
+    worker.stop().await;
+}
+
+pub async fn a_run_fails_if_the_database_refuses_its_end(db: Live) {
+    #[workflow]
+    async fn without_steps(_: &Ctx, number: u64) -> Result<u64> {
+        Ok(number)
+    }
+    let refused = RunEnd::Succeeded(REFUSED.to_string());
+    let is_refused = move |write: &Write| matches!(write, Write::End(write) if write.end == refused);
+    let store = FaultyStore::new(Arc::clone(db.client.store())).refuse(is_refused);
+    let client = Client::over(Arc::new(store) as _, DEFAULT_PAYLOAD_LIMIT);
+    let worker = LocalWorker::start(Worker::new(client.clone(), ()).register(without_steps));
+    let error = failure(client.start(without_steps, REFUSED).await.unwrap().result().await);
+    assert_eq!(error.kind, ErrorKind::Refused, "{error:?}");
     worker.stop().await;
 }
 

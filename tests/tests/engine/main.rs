@@ -562,6 +562,7 @@ workflow_tests::cases! {
         writes_that_are_sent_together_are_committed_together,
         an_end_is_refused_with_the_outcome_before_it,
         a_run_fails_if_the_database_refuses_its_last_outcome,
+        a_run_fails_if_the_database_refuses_its_end,
         a_run_does_not_end_while_an_outcome_that_it_has_seen_is_sent,
     }
     executor {

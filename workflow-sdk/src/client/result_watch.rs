@@ -36,8 +36,8 @@ const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 /// How long ago a run was started that may end within [`FIRST_QUESTION_DELAY`].
 const FRESH: Duration = Duration::from_millis(100);
 
-/// How long the database is not asked whether a fresh run has ended. Most that are driven in this
-/// process end sooner, and are told of without a question.
+/// How long a wait for a fresh run does not ask the database whether the run has ended. Most runs
+/// that this process drives end sooner, and the executor reports their ends.
 const FIRST_QUESTION_DELAY: Duration = Duration::from_millis(10);
 
 /// All waits for results in this process. The executor reports runs that end here; for other runs

@@ -54,7 +54,7 @@ impl Drive<'_> {
             self.claim.state().watch_wakes(watched);
             return Ok(false);
         };
-        // What waits for its commit must not wait for a query.
+        // Records must not wait for a query before they are sent.
         self.send_held()?;
         // Before the query, with the number known so far: a hint that comes during the query then
         // counts as news.
