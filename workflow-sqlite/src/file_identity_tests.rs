@@ -46,6 +46,25 @@ async fn nothing_is_acknowledged_after_a_file_was_removed_moved_or_replaced() {
     }
 }
 
+/// A process loses its locks on a file when it closes any descriptor of it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_second_connect_keeps_the_locks_of_the_first() {
+    use std::os::unix::fs::MetadataExt;
+    let f = Fixture::file().await;
+    f.start().await;
+    let path = f.directory.path().join("runs.db");
+    let inode = format!(":{}", fs::metadata(&path).unwrap().ino());
+    let locks = || {
+        let all = fs::read_to_string("/proc/locks").unwrap();
+        all.lines().filter(|lock| lock.split(' ').any(|word| word.ends_with(&inode))).count()
+    };
+    let held = locks();
+    assert!(held > 0, "the open connections lock the file");
+    super::location::prepare(&path, "sqlite://runs.db").unwrap();
+    assert_eq!(locks(), held);
+}
+
 #[tokio::test]
 async fn the_files_outlive_the_other_connections() {
     let f = Fixture::file().await;

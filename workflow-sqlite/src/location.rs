@@ -133,10 +133,27 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 fn check_writable(path: &Path, url: &str) -> Result<(), ConnectError> {
-    let Err(error) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
+    let Err(error) = access(path, true) else { return Ok(()) };
     let read_only = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
-        && OpenOptions::new().read(true).open(path).is_ok();
+        && access(path, false).is_ok();
     Err(if read_only { ConnectError::ReadOnly { url: redact(url) } } else { not_writable(path, error) })
+}
+
+/// Returns whether this process may read the file, and write it if `writes`. It does not open the
+/// file: closing it would release the locks that SQLite holds for the connections of this process.
+#[cfg(unix)]
+fn access(path: &Path, writes: bool) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let wanted = if writes { Access::READ_OK | Access::WRITE_OK } else { Access::READ_OK };
+    accessat(CWD, path, wanted, AtFlags::EACCESS)?;
+    // The check lets root write to every file, even to one of the kernel that no program may write.
+    let is_read_only = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path)?) & 0o222 == 0;
+    if writes && is_read_only { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+}
+
+#[cfg(not(unix))]
+fn access(path: &Path, writes: bool) -> io::Result<()> {
+    OpenOptions::new().read(true).write(writes).open(path).map(drop)
 }
 
 /// Returns the file system of the file, or of the directory in which it will be created.
