@@ -82,6 +82,17 @@ pub async fn a_cancel_of_a_run_that_waits_for_a_retry_is_a_request(fixture: Fixt
     assert_eq!(fixture.claim_due().await, [claim.run_id]);
 }
 
+/// The worker has not learned of the cancel yet when the run fails and is to be tried again.
+pub async fn a_retry_of_a_canceled_run_is_due_at_once(fixture: Fixture) {
+    let claim = fixture.held().await;
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+    let until = Timestamp::FAR_FUTURE;
+    applied(&fixture.write(Write::Retry(RetryWrite { claim, until, again: vec![], error: error("no luck") })).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
+    let next = fixture.claim_only().await;
+    assert!(next.cancel_requested);
+}
+
 pub async fn a_cancel_of_a_due_run_does_not_delay_it(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(park(claim, fixture.now())).await);

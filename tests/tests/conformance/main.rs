@@ -320,6 +320,7 @@ workflow_tests::cases! {
         a_cancel_of_a_parked_run_makes_it_due_at_once,
         a_cancel_of_a_run_that_waits_for_a_retry_is_a_request,
         a_cancel_of_a_due_run_does_not_delay_it,
+        a_retry_of_a_canceled_run_is_due_at_once,
         a_termination_ends_every_unfinished_run,
         a_termination_takes_the_claim_away,
         a_termination_comes_after_the_end_and_the_cancel_of_its_batch,

@@ -8,7 +8,7 @@ use super::tables::Tables;
 /// Gives a run whose claim has passed the fence its next attempt.
 pub(super) fn retry(tables: &mut Tables, RetryWrite { claim, until, error, .. }: &RetryWrite, now: Timestamp) {
     tables.update(claim.run_id, |run| {
-        let next = (*until).max(now);
+        let next = if run.cancel_requested_at.is_some() { now } else { (*until).max(now) };
         run.available_at = run.deadline_at.map_or(next, |deadline| deadline.min(next));
         run.attempt += 1;
         (run.status, run.worker_id, run.error) = (RunStatus::Pending, None, Some(error.clone()));
