@@ -428,6 +428,24 @@ pub async fn runs_of_a_queue_begin_at_its_rate(fixture: Fixture) {
     assert_eq!(fixture.claim(&of_rate()).await.runs.len(), 10);
 }
 
+/// A slower rate leaves a time behind that the present one, with its burst, could not have left.
+pub async fn a_faster_rate_of_a_queue_or_gate_holds_at_once(fixture: Fixture) {
+    let of_queue = |rate| QueueLimits::none().rate(rate);
+    let of_gate = |rate| QueueLimits::none().per_gate(GateLimits::none().rate(rate));
+    let of_rate = || ClaimRequest { limited: vec!["mail".into()], ..request(25) };
+    for limits in [of_queue as fn(Rate) -> QueueLimits, of_gate] {
+        change(&fixture, QueueChange::Override(Some(limits(Rate::per(Duration::from_secs(24 * 3600), 1))))).await;
+        started(&fixture, "a", 5).await;
+        assert_eq!(claim_and_end(&fixture, &of_rate()).await.runs.len(), 1);
+        change(&fixture, QueueChange::Override(Some(limits(Rate::per_second(10))))).await;
+        assert_eq!(claim_and_end(&fixture, &of_rate()).await.runs.len(), 0, "as if one had begun now");
+        for _ in 0..2 {
+            fixture.advance(Duration::from_millis(100));
+            assert_eq!(claim_and_end(&fixture, &of_rate()).await.runs.len(), 1);
+        }
+    }
+}
+
 /// A run that has begun takes nothing of the rate, and does not wait for it.
 pub async fn a_rate_counts_only_first_claims(fixture: Fixture) {
     for limits in [

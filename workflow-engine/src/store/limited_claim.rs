@@ -75,6 +75,8 @@ struct Capacity {
     free: u32,
     rate: Option<Rate>,
     used_until: Timestamp,
+    /// Whether `used_until` is no longer the stored one.
+    is_corrected: bool,
     /// The number of runs that have begun in this claim.
     begun: u32,
 }
@@ -95,6 +97,7 @@ pub async fn claim_limited<T: BatchTarget>(target: &mut T, request: &ClaimReques
     count_free_of_gates(target, &mut parts).await?;
 
     let mut claimed = claim_from_full(target, request, &parts).await?;
+    correct_rates(&mut parts, claimed.now);
     let lanes: usize = parts.iter().map(|part| part.lanes.len()).sum();
     // First each part takes its share of the claim, and then what the others have left.
     for is_share in [true, false] {
@@ -207,6 +210,15 @@ async fn claim_from_full<T: BatchTarget>(
         return Ok(Claimed { runs: Vec::new(), held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now });
     }
     target.claim_runs(&narrowed(request, lanes, request.limit), &gates, DueRuns::Lapsed).await
+}
+
+/// Takes back what the rates cannot have used up: it is of another rate, or of a clock that was
+/// ahead. `claim_from_full` has found out what time it is if there is a rate.
+fn correct_rates(parts: &mut [Part], now: Timestamp) {
+    for part in parts {
+        part.capacity.correct(now);
+        part.gates.iter_mut().for_each(|gate| gate.capacity.correct(now));
+    }
 }
 
 /// Claims at most `limit` due runs of a part, and adds them.
@@ -340,7 +352,16 @@ impl Gate {
 
 impl Capacity {
     fn new(limit: Option<u32>, rate: Option<Rate>, used_until: Timestamp) -> Self {
-        Self { free: limit.unwrap_or(u32::MAX), rate, used_until, begun: 0 }
+        Self { free: limit.unwrap_or(u32::MAX), rate, used_until, is_corrected: false, begun: 0 }
+    }
+
+    /// Takes back what the rate cannot have used up. The claim writes that, because the correction
+    /// would otherwise move on with the time.
+    fn correct(&mut self, now: Timestamp) {
+        let Some(rate) = self.rate else { return };
+        let corrected = rate.used_at_most(self.used_until, now);
+        self.is_corrected = corrected != self.used_until;
+        self.used_until = corrected;
     }
 
     /// Returns how many due runs of this kind may be claimed now.
@@ -359,9 +380,12 @@ impl Capacity {
         }
     }
 
-    /// Returns until when the rate is used up after this claim; `None` if it has used nothing.
+    /// Returns until when the rate is used up after this claim; `None` if that is the stored time.
     fn used(&self, now: Timestamp) -> Option<Timestamp> {
-        Some(self.rate?.used_after(self.used_until, now, self.begun)).filter(|_| self.begun > 0)
+        match self.begun {
+            0 => Some(self.used_until).filter(|_| self.is_corrected),
+            begun => Some(self.rate?.used_after(self.used_until, now, begun)),
+        }
     }
 
     /// Returns when the rate lets the next run begin, if it lets none begin now.

@@ -144,7 +144,11 @@ impl Client {
             return Ok(None);
         }
         // A rate counts only first claims.
-        let used_up = |rate: Option<Rate>, until| rate.filter(|rate| run.epoch == 0 && rate.free(until, now) == 0);
+        let used_up = |rate: Option<Rate>, until| {
+            let rate = rate.filter(|_| run.epoch == 0)?;
+            let until = rate.used_at_most(until, now);
+            (rate.free(until, now) == 0).then(|| (rate, rate.next_at(until)))
+        };
         if let Some(gate) = run.gate.as_ref().filter(|_| limits.per_gate.holds_back()) {
             let GateUse { running, used_until } = self.read(self.0.store.gate_use(&queue.name, gate)).await?;
             let gate = gate.clone();
@@ -155,13 +159,11 @@ impl Client {
                 let queue = queue.name;
                 return Ok(Some(Explanation::GateFull { since, queue, gate, limit, running, held_by, ahead }));
             }
-            if let Some(rate) = used_up(limits.per_gate.rate, used_until) {
-                let next_at = rate.next_at(used_until);
+            if let Some((rate, next_at)) = used_up(limits.per_gate.rate, used_until) {
                 return Ok(Some(Explanation::GateRate { since, queue: queue.name, gate, rate, next_at }));
             }
         }
-        if let Some(rate) = used_up(limits.rate, queue.used_until) {
-            let next_at = rate.next_at(queue.used_until);
+        if let Some((rate, next_at)) = used_up(limits.rate, queue.used_until) {
             return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
         }
         let Some(limit) = limits.concurrency else { return Ok(None) };

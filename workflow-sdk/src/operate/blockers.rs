@@ -80,7 +80,7 @@ async fn is_full(store: &dyn Store, record: &QueueRecord) -> Result<bool, Databa
 }
 
 fn is_used_up(rate: Option<Rate>, used_until: Timestamp, now: Timestamp) -> bool {
-    rate.is_some_and(|rate| rate.free(used_until, now) == 0)
+    rate.is_some_and(|rate| rate.free(rate.used_at_most(used_until, now), now) == 0)
 }
 
 async fn runs_awaiting_seats(store: &dyn Store) -> Result<BTreeSet<RunId>, DatabaseError> {
