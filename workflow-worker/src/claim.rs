@@ -15,7 +15,7 @@ use workflow_sdk::{DatabaseError, Timestamp};
 
 use crate::WorkerError;
 use crate::drive::{Beginning, drive, send_claimed};
-use crate::due::{DueQuery, FAILURE_DELAY, wait_for_due};
+use crate::due::{DueWatch, FAILURE_DELAY, wait_for_due};
 use crate::queue_watch::{hold_until, look_in_process};
 use crate::shared::{Shared, Slot};
 
@@ -35,10 +35,10 @@ const MOST_CLAIMS: usize = 2;
 /// Claims runs and starts their drives, until the future is dropped or the executor stops.
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
     shared.executor().notifier().listen().await;
-    let mut query = DueQuery::new();
+    let mut watch = DueWatch::new(&shared);
     let mut next = Next::Claim;
     loop {
-        next = match claim_next(&shared, next, &mut query).await {
+        next = match claim_next(&shared, next, &mut watch).await {
             Ok(next) => next,
             Err(stopped) => return stopped.into(),
         };
@@ -46,13 +46,13 @@ pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
 }
 
 /// Claims at once or as soon as a run may be due, then again while more runs are due.
-async fn claim_next(shared: &Arc<Shared>, next: Next, query: &mut DueQuery) -> Result<Next, ExecutorStopped> {
+async fn claim_next(shared: &Arc<Shared>, next: Next, watch: &mut DueWatch) -> Result<Next, ExecutorStopped> {
     if let Next::Recover(error) = &next {
         recover(shared, error).await;
     }
     let permits = open_permits(shared).await;
     let (permits, answer) = match next {
-        Next::Wait => claim_when_due(shared, permits, query).await,
+        Next::Wait => claim_when_due(shared, permits, watch).await,
         Next::Claim | Next::Recover(_) => claim_now(shared, permits).await,
     };
     match handle_answer(shared, permits, answer?) {
@@ -206,7 +206,7 @@ async fn claim_now(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
 /// Claims as soon as a run may be due. If a commit of this process makes a run due, that commit
 /// claims it. Otherwise the claim is committed after a notification, at the next due time, or after
 /// the poll interval.
-async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, query: &mut DueQuery) -> Claimed {
+async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, watch: &mut DueWatch) -> Claimed {
     look_in_process(shared).await;
     let request = request(shared, &permits);
     let answer = async {
@@ -214,7 +214,7 @@ async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, query: &
         tokio::select! {
             biased;
             answer = &mut answer => return answer.map_err(|_| ExecutorStopped),
-            () = wait_for_due(shared, query) => {}
+            () = wait_for_due(shared, watch) => {}
         }
         shared.executor().flush_claims().await?;
         answer.await.map_err(|_| ExecutorStopped)

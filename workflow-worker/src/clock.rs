@@ -24,7 +24,12 @@ impl DatabaseClock {
 
     /// Sets the clock to the time that the database has just said.
     pub(crate) fn set(&self, now: Timestamp) {
-        self.at_origin.store(now.as_micros() - self.since_origin(Instant::now()), Ordering::Relaxed);
+        self.set_at(Instant::now(), now);
+    }
+
+    /// Sets the clock by the time that the database said at this instant.
+    pub(crate) fn set_at(&self, instant: Instant, said: Timestamp) {
+        self.at_origin.store(said.as_micros() - self.since_origin(instant), Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -38,5 +43,21 @@ impl DatabaseClock {
 
     fn since_origin(&self, instant: Instant) -> i64 {
         i64::try_from(instant.saturating_duration_since(self.origin).as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_old_answer_does_not_set_the_clock_back() {
+        let clock = DatabaseClock::unread();
+        let answered = Instant::now() + Duration::from_secs(10);
+        let said = Timestamp::from_micros(1_700_000_000_000_000);
+        clock.set_at(answered, said);
+        assert_eq!(clock.at(answered + Duration::from_secs(3600)), said + Duration::from_secs(3600));
     }
 }

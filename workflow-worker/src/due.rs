@@ -35,9 +35,27 @@ pub(crate) async fn wait_for_look(hints: &mut watch::Receiver<u64>, at: Instant,
     }
 }
 
+/// The answer to a query, and when it came: the worker may read it only after its next claims.
+type Answer = (Instant, Result<NextDue, DatabaseError>);
+
+/// Tells a worker when runs may be due: by queries of its own, and by hints of other processes.
+#[derive(Debug)]
+pub(crate) struct DueWatch {
+    query: DueQuery,
+    /// See [`Notifier::due`](workflow_engine::executor::Notifier::due).
+    hints: watch::Receiver<u64>,
+}
+
+impl DueWatch {
+    /// Returns a watch whose first query is due at once.
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self { query: DueQuery::new(), hints: shared.executor().notifier().due() }
+    }
+}
+
 /// The queries for the next due run.
 #[derive(Debug)]
-pub(crate) struct DueQuery {
+struct DueQuery {
     /// The time of the next query.
     at: Instant,
     /// The time of the last query.
@@ -46,12 +64,11 @@ pub(crate) struct DueQuery {
     later: u64,
     /// The query that is under way. It is a task of its own, because a connection whose query is
     /// dropped has to be closed, and a new one costs the server far more than the query.
-    under_way: Option<JoinHandle<Result<NextDue, DatabaseError>>>,
+    under_way: Option<JoinHandle<Answer>>,
 }
 
 impl DueQuery {
-    /// Returns the queries of which the first one is due at once.
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self { at: Instant::now(), last: None, later: 0, under_way: None }
     }
 
@@ -59,7 +76,7 @@ impl DueQuery {
     ///
     /// # Cancel safety
     /// A query that has begun goes on, and the next call returns its answer.
-    async fn answer(&mut self, shared: &Shared) -> Result<NextDue, DatabaseError> {
+    async fn answer(&mut self, shared: &Shared) -> Answer {
         let query = match &mut self.under_way {
             Some(query) => query,
             none => {
@@ -70,15 +87,19 @@ impl DueQuery {
                 let lanes = shared.queues.open_lanes(&shared.lanes, now);
                 let store = Arc::clone(shared.client.store());
                 if store.in_process() {
-                    return store.next_due(&lanes).await;
+                    let next = store.next_due(&lanes).await;
+                    return (Instant::now(), next);
                 }
-                none.insert(tokio::spawn(async move { store.next_due(&lanes).await }))
+                none.insert(tokio::spawn(async move {
+                    let next = store.next_due(&lanes).await;
+                    (Instant::now(), next)
+                }))
             }
         };
         let answer = query.await;
         self.under_way = None;
-        let aborted = |error| Err(DatabaseError::new(DatabaseErrorKind::Other, "look for due runs", error));
-        answer.unwrap_or_else(aborted)
+        let aborted = |error| DatabaseError::new(DatabaseErrorKind::Other, "look for due runs", error);
+        answer.unwrap_or_else(|error| (Instant::now(), Err(aborted(error))))
     }
 
     /// Notes that the last answer may be wrong by now.
@@ -104,16 +125,23 @@ impl DueQuery {
 
 /// Returns when a run may be due: after a notification, at the next due time, after the poll
 /// interval, or when a queue that was full may have room.
-pub(crate) async fn wait_for_due(shared: &Shared, query: &mut DueQuery) {
+pub(crate) async fn wait_for_due(shared: &Shared, DueWatch { query, hints }: &mut DueWatch) {
+    let hinted = async {
+        // An error means that the executor has ended, and the claim ends with it.
+        if hints.changed().await.is_err() {
+            std::future::pending().await
+        }
+    };
     if planted("hint-only-wake") {
-        return shared.executor().notifier().due().await;
+        return hinted.await;
     }
     query.hurry(shared);
     let pause = async {
         loop {
-            let (due, wait) = match query.answer(shared).await {
+            let (answered, next) = query.answer(shared).await;
+            let (due, wait) = match next {
                 Ok(next) => {
-                    shared.clock.set(next.now);
+                    shared.clock.set_at(answered, next.now);
                     (next.at, poll_pause(shared, next.now, next.at))
                 }
                 Err(error) => {
@@ -121,7 +149,7 @@ pub(crate) async fn wait_for_due(shared: &Shared, query: &mut DueQuery) {
                     (None, FAILURE_DELAY)
                 }
             };
-            let until = Instant::now() + wait;
+            let until = answered + wait;
             query.at = query.at.max(until);
             query.hurry(shared);
             tokio::time::sleep_until(until.min(query.at)).await;
@@ -132,7 +160,7 @@ pub(crate) async fn wait_for_due(shared: &Shared, query: &mut DueQuery) {
     };
     let is_notified = tokio::select! {
         biased;
-        () = shared.executor().notifier().due() => true,
+        () = hinted => true,
         () = shared.queues.changed() => true,
         () = pause => false,
     };

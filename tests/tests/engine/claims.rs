@@ -71,6 +71,20 @@ pub async fn starts_of_another_process_need_no_poll(db: Live) {
     worker.stop().await;
 }
 
+/// A hint does not say which worker of a process can use it, so each one hears it.
+pub async fn each_worker_of_a_process_hears_of_starts_of_another_one(db: Live) {
+    let worker = || db.worker(()).poll_interval(Duration::from_secs(3600));
+    let workers = [LocalWorker::start(worker().register(flood)), LocalWorker::start(worker().register(lone))];
+    let other = db.second_client().await;
+    for number in 0..20 {
+        assert_eq!(other.start(flood, number).await.unwrap().result().await.unwrap(), number);
+        other.start(lone, ()).await.unwrap().result().await.unwrap();
+    }
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
 /// The next due time of the last query still holds: nothing was put off meanwhile. A run that is
 /// delayed needs a query at once.
 pub async fn runs_one_after_the_other_need_no_query_for_due_runs(db: Live) {

@@ -459,6 +459,7 @@ workflow_tests::cases! {
     claims {
         claims_take_turns_over_the_workflows_of_a_worker,
         starts_of_another_process_need_no_poll,
+        each_worker_of_a_process_hears_of_starts_of_another_one,
         runs_one_after_the_other_need_no_query_for_due_runs,
     }
     client {

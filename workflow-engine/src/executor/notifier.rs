@@ -37,7 +37,7 @@ pub enum Cancel {
 /// Notifies waiting tasks of commits, and other processes by hints.
 pub struct Notifier {
     store: Arc<dyn Store>,
-    due: Notify,
+    due: watch::Sender<u64>,
     /// See [`Notifier::later`].
     later: AtomicU64,
     changes: watch::Sender<u64>,
@@ -67,7 +67,7 @@ impl Notifier {
         }
         Arc::new(Self {
             store,
-            due: Notify::new(),
+            due: watch::Sender::new(0),
             later: AtomicU64::new(0),
             changes: watch::Sender::new(0),
             schedules: watch::Sender::new(0),
@@ -84,15 +84,16 @@ impl Notifier {
         })
     }
 
-    /// Returns when a run may have become due since the last call returned, by other means than a
-    /// commit of this process.
-    pub async fn due(&self) {
-        self.due.notified().await;
+    /// Counts the moments at which a run may have become due by other means than a commit of this
+    /// process. Each worker of the process has a receiver of its own.
+    #[must_use]
+    pub fn due(&self) -> watch::Receiver<u64> {
+        self.due.subscribe()
     }
 
-    /// Makes [`Notifier::due`] return once more.
+    /// Counts such a moment.
     pub fn notify_due(&self) {
-        self.due.notify_one();
+        self.due.send_modify(|count| *count += 1);
     }
 
     /// Counts the commits of this process after which a run may become due that was not due at the
