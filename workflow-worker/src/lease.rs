@@ -107,7 +107,9 @@ impl LeaseThread {
     /// Gives the liveness lock back, and ends the thread.
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
-        let _ = self.ended.await;
+        if !self.ended.is_terminated() {
+            let _ = self.ended.await;
+        }
         if self.thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::warn!("the lease thread panicked");
         }

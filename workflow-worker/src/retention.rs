@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::Instant;
+use workflow_engine::executor::ExecutorStopped;
 use workflow_engine::model::{
     NameCondition, NamePattern, NameSubject, Retain, Retention, RunConditions, RunId, RunSummary, TimeSpan, Timestamp,
     WorkerId, check_name,
@@ -14,7 +15,7 @@ use workflow_engine::observe::Event;
 use workflow_engine::store::{
     DeleteOutcome, DeleteWrite, Direction, Outcome, RunList, SCAN_BUDGET, WorkerRecord, Write, list_runs,
 };
-use workflow_sdk::{Client, DatabaseError};
+use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind};
 
 use crate::registry::Registry;
 use crate::shared::Shared;
@@ -265,11 +266,8 @@ impl<'c> Sweep<'c> {
         let mut pending = Vec::with_capacity(slice.len());
         for (run_id, before) in slice {
             let write = DeleteWrite { run_id: *run_id, ended_before: Some(*before) };
-            // Nothing goes on without the executor.
-            let Ok(sent) = self.client.executor().send(Write::Delete(write)).await else {
-                return std::future::pending().await;
-            };
-            pending.push(sent);
+            let sent = self.client.executor().send(Write::Delete(write)).await;
+            pending.push(sent.map_err(not_deleted)?);
         }
         for outcome in join_all(pending).await {
             match outcome {
@@ -277,11 +275,17 @@ impl<'c> Sweep<'c> {
                 // Another worker or a person has deleted it.
                 Ok(Outcome::Deleted(DeleteOutcome::Unknown)) => {}
                 Ok(Outcome::Refused(error)) => return Err(error),
-                _ => self.kept += 1,
+                Ok(_) => self.kept += 1,
+                Err(_) => return Err(not_deleted(ExecutorStopped)),
             }
         }
         Ok(())
     }
+}
+
+/// Returns the error of deletions that the executor has not committed, because it has ended.
+fn not_deleted(stopped: ExecutorStopped) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Other, "delete old runs", stopped)
 }
 
 async fn rest_after(work: Duration) {
