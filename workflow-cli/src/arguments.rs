@@ -284,8 +284,8 @@ pub(crate) struct RunWorker {
 
 #[derive(Debug, Args)]
 #[command(after_help = "The interface and the pages take requests from this machine only, or, if \
-                        WORKFLOW_HTTP_TOKEN is set, requests with this bearer token. A browser asks for a user and a \
-                        password: `token` and the token. Health and metrics are open to all.")]
+                        WORKFLOW_HTTP_TOKEN is set, requests with this bearer token; both as an admin. A browser asks \
+                        for a user and a password: `token` and the token. Health and metrics are open to all.")]
 pub(crate) struct Serve {
     /// The address
     #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]

@@ -50,6 +50,7 @@
 //! | `encryption` | no | `Encryption`: every stored payload encrypted, with keys that rotate |
 //! | `metrics` | no | the module `metrics`: counters, histograms and gauges of the database |
 //! | `otel` | no | the module `otel`: the spans of runs and steps in OpenTelemetry |
+//! | `openapi` | no | schemas of the types of [`operate`], for OpenAPI documents |
 //! | `failpoints` | no | points at which a test kills the process or fails an operation |
 //! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them |
 

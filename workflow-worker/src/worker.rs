@@ -294,8 +294,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// a second signal it gives every run back at once.
     ///
     /// # Errors
-    /// Before it works: a [`WorkerError`] about its options and workflows, or
-    /// [`WorkerError::Database`]. Later: [`WorkerError::LeaseThread`] or [`WorkerError::Stopped`].
+    /// Before it works: a [`WorkerError`] about its options, workflows, schedules and limits,
+    /// [`WorkerError::Standby`], [`WorkerError::Signals`] or [`WorkerError::Database`]. Later:
+    /// [`WorkerError::LeaseThread`] or [`WorkerError::Stopped`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the worker gives every run back at once, without the grace time.

@@ -129,8 +129,9 @@ pub(crate) struct ListFlows {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 started (with --wait: succeeded), 1 the flow or its input has errors and \
-                        nothing was started, 2 the document cannot be read, 4 no such flow is deployed. With \
-                        --dry-run: 0 the run would succeed, 1 it would not.\n\
+                        nothing was started, 2 the document cannot be read, 3 the server does not allow it, 4 no \
+                        such flow is deployed, 9 no database or server. With --wait also 5 the run failed, 6 it was \
+                        canceled, 7 waited too long. With --dry-run: 0 the run would succeed, 1 it would not.\n\
                         A key belongs to its flow: the run has the key NAME/KEY.")]
 pub(crate) struct RunFlow {
     /// The document, in YAML or JSON, or the name of a deployed flow; - reads the standard input

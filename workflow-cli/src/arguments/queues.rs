@@ -28,7 +28,7 @@ pub(crate) enum QueuesVerb {
         #[command(flatten)]
         author: Author,
     },
-    /// Set limits in place of those that the code declares
+    /// Set limits in place of all that the code declares; one that is not named here holds no more
     Limit(SetLimits),
     /// Take limits back that were set: those of the code hold again
     Unlimit {
@@ -95,7 +95,7 @@ pub(crate) enum LimitsVerb {
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
     },
-    /// Set a rule in place of the one that the code declares
+    /// Set a rule in place of the whole one that the code declares
     Set {
         /// The limit
         limit: String,

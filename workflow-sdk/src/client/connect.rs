@@ -49,9 +49,9 @@ impl Connect {
     }
 
     /// Sets the number of connections for reads and, on PostgreSQL, for the transactions of steps.
-    /// The executor uses one more; a worker opens another one for its lease, and one for
-    /// notifications. Not used by [`Client::from_pool`]: that pool has a size already. Default: 8.
-    /// Range: 1 to 1000.
+    /// The client opens one more for its writer and one for notifications; a worker opens one for
+    /// its lease and, on PostgreSQL, another one for its second liveness lock. Not used by
+    /// [`Client::from_pool`]: that pool has a size already. Default: 8. Range: 1 to 1000.
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.options.pool_size = connections;
         self

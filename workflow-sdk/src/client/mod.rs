@@ -170,11 +170,11 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`Payload`](ClientError::Payload), [`Name`](ClientError::Name),
-    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict),
-    /// [`QueueFull`](ClientError::QueueFull) or [`Database`](ClientError::Database). With
-    /// [`Start::single`], [`Start::debounce`] or [`Start::once_per`] also
-    /// [`Single`](ClientError::Single), [`SingleTaken`](ClientError::SingleTaken) and
-    /// [`SingleBusy`](ClientError::SingleBusy).
+    /// [`Tags`](ClientError::Tags), [`Gate`](ClientError::Gate),
+    /// [`KeyConflict`](ClientError::KeyConflict), [`QueueFull`](ClientError::QueueFull) or
+    /// [`Database`](ClientError::Database). With [`Start::single`], [`Start::debounce`] or
+    /// [`Start::once_per`] also [`Single`](ClientError::Single),
+    /// [`SingleTaken`](ClientError::SingleTaken) and [`SingleBusy`](ClientError::SingleBusy).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not have been started. Start it again

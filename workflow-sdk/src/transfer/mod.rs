@@ -32,7 +32,7 @@ const MOST_ROWS: u32 = 1000;
 /// and opens the target; the source stays closed. [`Transfer::undo`] opens it again.
 ///
 /// The role of a PostgreSQL URL must own the tables. [`Transfer::also`] copies further tables, as
-/// `workflow move` does with versions of flows, the knowledge base and the inbox.
+/// `workflow move` does with versions of flows, the knowledge base, the inbox and secrets of flows.
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -152,9 +152,10 @@ impl Transfer {
         self
     }
 
-    /// Sets a further copy, for example of tables of your own. It runs when both databases are
-    /// closed and all rows are copied, before the target is opened. A move that goes on after it
-    /// was killed may run it again, so it has to be safe to repeat. Default: none.
+    /// Sets the further copy, for example of tables of your own; a second call replaces it. It runs
+    /// when both databases are closed and all rows are copied, before the target is opened. A move
+    /// that goes on after it was killed may run it again, so it has to be safe to repeat. Default:
+    /// none.
     pub fn also<E>(mut self, copy: impl Future<Output = Result<(), E>> + Send + 'static) -> Self
     where
         E: Into<Box<dyn Error + Send + Sync>>,

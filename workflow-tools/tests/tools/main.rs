@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(all(feature = "actions", feature = "http"))]
+mod guide;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(all(feature = "knowledge", feature = "notify"))]
