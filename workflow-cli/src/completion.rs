@@ -189,7 +189,7 @@ impl Asked {
     }
 }
 
-/// Reads a line of which the last word is completed, as the built command would.
+/// Reads a line whose last word is to be completed, as the built command would.
 fn read(command: &Command, line: &str) -> Asked {
     let mut words = split(line);
     let mut asked = Asked { word: words.pop().unwrap_or_default(), ..Asked::default() };

@@ -6,7 +6,7 @@ use workflow_testing::TestError;
 
 use crate::Exit;
 
-/// Why a command ended without its answer: one message, and the way out.
+/// The reason why a command has no answer: one message, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,

@@ -289,7 +289,7 @@ fn work(target: Target, run: RunWorker, make: MakeWorker) -> Result<Exit, Failur
             let client = open(target, no_migrate).await?;
             return serve(make(client).await.map_err(refused)?.worker, options).await;
         };
-        // Before the database is changed, and before the first event.
+        // Prepared before the database is changed, and before the first event.
         let (port, recorder, readiness) = (Port::bind(address).await?, install_recorder(), Readiness::default());
         let target = target.observed(readiness.clone());
         let target = if recorder.is_some() { target.observed(Metrics::new()) } else { target };

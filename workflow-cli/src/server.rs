@@ -183,7 +183,8 @@ struct Shared {
 }
 
 /// Returns the routes of the program. The router of the interface answers every path that neither
-/// the program nor a page has, so an unknown path below `/api` is told to programs as a problem.
+/// the program nor a page has, so a program gets a problem document for an unknown path below
+/// `/api`.
 fn app(shared: Shared, metrics: Router, pages: Router, interface: Router) -> Router {
     let own: Router = Router::new().route("/readyz", get(ready)).with_state(shared).merge(metrics);
     own.merge(pages.reset_fallback()).fallback_service(interface)

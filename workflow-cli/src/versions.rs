@@ -85,7 +85,7 @@ async fn no_worker(target: Target, documents: &[Named]) -> Failure {
     if called.is_empty() {
         return failure;
     }
-    // Without a database, the reason that needs none is told.
+    // Without a database, returns the reason that needs none.
     let Ok(client) = target.connect().await else { return failure };
     let Ok(workers) = client.operate().workers().await else { return failure };
     let is_serving = |worker: &&WorkerView| worker.live && worker.lanes.iter().any(|lane| is_flow(&lane.workflow));

@@ -114,8 +114,8 @@ fn unread(rejection: FormRejection) -> Problem {
     Problem::new(rejection.status(), "The form cannot be read", rejection.body_text(), help)
 }
 
-/// Lets a form in that a page of this dashboard has sent: the browser says so, and the form repeats
-/// the token of its cookie, which no page of another site can read.
+/// Accepts only a form that a page of this dashboard has sent. The browser must say so, and the
+/// form must repeat the token of its cookie, which no page of another site can read.
 fn check_origin(visit: &Visit, headers: &HeaderMap, fields: &Fields) -> Result<(), Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_from_here = match (text("sec-fetch-site"), text("origin")) {

@@ -6,7 +6,7 @@ use workflow_sdk::operate::{Counts, QueueView, StatsGroup, WorkerView, WorkflowV
 use crate::clock;
 use crate::status::count;
 
-/// The numbers of which the verdict is made.
+/// The numbers from which the verdict is made.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) counts: &'a Counts,

@@ -171,7 +171,7 @@ fn now() -> Timestamp {
 
 fn new_token() -> String {
     let mut bytes = [0; 24];
-    // Without random bytes no form is accepted, because an empty token never is.
+    // Without random bytes the token is empty, and no form with an empty token is accepted.
     match getrandom::fill(&mut bytes) {
         Ok(()) => URL_SAFE_NO_PAD.encode(bytes),
         Err(_) => String::new(),

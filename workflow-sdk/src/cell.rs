@@ -10,8 +10,8 @@
 /// name, and the highest score wins. So a further cell takes an equal share of keys from each of
 /// the others and moves no key between them.
 ///
-/// The keys that a further cell takes would begin anew there, beside their runs in the old cell. So
-/// choose only for keys that are new, and keep each choice in a table, if cells may be added.
+/// A key that moves to an added cell would start new runs there, while its old runs stay in the old
+/// cell. So if cells may be added, choose only for new keys, and keep each choice in a table.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -45,8 +45,8 @@ pub fn choose_cell<'a>(key: &str, cells: impl IntoIterator<Item = &'a str>) -> O
     cells.into_iter().max_by_key(|cell| (score(key, cell), *cell))
 }
 
-/// Returns the score of a cell for a key. It must never change: programs find runs by it that a
-/// former release has started.
+/// Returns the score of a cell for a key. The formula must never change, because programs find the
+/// runs of earlier releases by it.
 fn score(key: &str, cell: &str) -> u64 {
     mix(hash(key) ^ mix(hash(cell)))
 }
@@ -79,7 +79,7 @@ mod tests {
         choose_cell(&format!("order-{key}"), cells.iter().map(String::as_str))
     }
 
-    /// Another result would lead keys to other cells than those that have their runs.
+    /// With another result, keys would lead to cells that do not have their runs.
     #[test]
     fn a_key_leads_to_the_same_cell_in_every_release() {
         let cells = names(8);

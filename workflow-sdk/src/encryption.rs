@@ -33,7 +33,7 @@ pub struct EncryptionKey {
 impl EncryptionKey {
     /// Creates a key of these bytes, which must come from a source of randomness, not from a
     /// password. The id is stored in the clear beside each payload. Range of the id: 1 to 64 of
-    /// `a-z`, `A-Z`, `0-9`, `.`, `_`, `-`. One id stands for one key for ever.
+    /// `a-z`, `A-Z`, `0-9`, `.`, `_`, `-`. Never use an id for another key.
     ///
     /// # Errors
     /// [`InvalidKey::Id`] if the id is out of range.

@@ -26,7 +26,7 @@ thread_local! {
 ///   [`Start::trace_parent`](crate::Start::trace_parent).
 /// * With [`SpanIds`], a drive has a link to the drive before.
 ///
-/// Without the layer of `tracing-opentelemetry` it changes nothing.
+/// Without the layer of `tracing-opentelemetry` the observer changes nothing.
 ///
 /// ```
 /// use opentelemetry::trace::TracerProvider;
@@ -55,7 +55,8 @@ impl Observer for OpenTelemetry {
     fn span_begun(&self, begun: &BegunSpan<'_>) -> Option<TraceContext> {
         let BegunSpan { span, parent, place, follows, .. } = *begun;
         if let Some(parent) = parent {
-            // Fails for a span that the layer does not know: it keeps the place of the engine.
+            // This fails for a span that the layer does not know, which then keeps the place that
+            // the engine gave it.
             span.set_parent(Context::new().with_remote_span_context(remote(parent))).ok()?;
         }
         // The layer starts the span when its place is first asked for, on this thread.

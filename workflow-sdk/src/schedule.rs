@@ -17,7 +17,7 @@ use workflow_engine::schedule::{Calendar, CatchUp, Declaration, InvalidSchedule,
 ///
 /// Pass it to `Worker::schedule` to declare it in code, or to [`Client::create_schedule`] to create
 /// it at run time. Both check it and refuse what can never work, with an [`InvalidSchedule`] that
-/// names the value and the way out.
+/// names the value and says what to use instead.
 ///
 /// The name identifies the schedule in the database. Range: 1 to 200 bytes without control
 /// characters.
@@ -110,7 +110,7 @@ impl Schedule {
     /// them is enough.
     ///
     /// `*`, `*/n`, `a-b`, `a,b`, `MON-FRI`, `JAN`, `L` (last), `W` (nearest weekday) and `#n` (nth
-    /// weekday of the month) are understood. [`Schedule::zone`] says whose clock is meant.
+    /// weekday of the month) are understood. [`Schedule::zone`] sets the time zone.
     pub fn cron(name: impl Into<String>, expression: impl Into<String>) -> Self {
         Self::new(name.into(), Timing { cron: vec![expression.into()], ..Timing::default() })
     }
@@ -209,7 +209,7 @@ impl Schedule {
     }
 
     /// Pauses the schedule when one of its runs fails. The run is named in the reason. The pause
-    /// begins with the next occurrence, which starts no run. Default: it goes on.
+    /// begins with the next occurrence, which starts no run. Default: the schedule goes on.
     pub fn pause_on_failure(mut self) -> Self {
         self.declaration.pause_on_failure = true;
         self
@@ -316,9 +316,9 @@ impl Schedule {
         self
     }
 
-    /// Returns the first occurrences after a time, at most `count` of them and at most 1,000: from
-    /// the declaration alone, without a database. Show the occurrences beside a cron expression: an
-    /// expression is easily misread.
+    /// Returns the first occurrences after a time, at most `count` of them and at most 1,000. It
+    /// computes them from the declaration, without a database. Show the occurrences beside a cron
+    /// expression: an expression is easily misread.
     ///
     /// # Errors
     /// [`InvalidSchedule::Cron`] and [`InvalidSchedule::Zone`].

@@ -25,11 +25,11 @@ const SPACING: Duration = Duration::from_millis(500);
 /// itself.
 const POLLS: u32 = 10;
 
-/// The least runs of a chunk that is not cut because of a refusal. On a busy disk a commit takes
-/// long whatever it holds, so that smaller chunks would only be more of them.
+/// The smallest chunk, unless one is cut because of a refusal. On a busy disk even a small commit
+/// takes long, so smaller chunks would only mean more commits.
 const LEAST: u32 = 100;
 
-/// The least runs of a chunk of deletions, each of which may have a long history.
+/// The smallest chunk of deletions. It is smaller because each run may have a long history.
 const LEAST_DELETED: u32 = 10;
 
 /// The most runs of a chunk.
@@ -39,14 +39,14 @@ const MOST: u32 = 500;
 /// keeps all other writers waiting.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The worker rests for as many times as long as a chunk took, so that an operation takes a quarter
-/// of the time of one connection.
+/// The worker rests for this many times the time of the chunk before, so that an operation uses a
+/// quarter of the time of one connection.
 const REST: u32 = 3;
 
 /// The longest rest: a database that was away for a while is not left alone for minutes.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
-/// For how long an operation that this program does not understand is left to other workers.
+/// How long an operation that this program does not understand is left to other workers.
 const LEFT: Duration = Duration::from_secs(60);
 
 /// Executes bulk operations, until the future is dropped.
@@ -83,7 +83,7 @@ async fn look(shared: &Shared) -> Result<Option<Duration>, DatabaseError> {
     match commit(shared, claim).await {
         Outcome::BulkClaimed(Some(row)) => execute(shared, *row).await.map(|()| None),
         Outcome::Refused(error) => Err(error),
-        // Another worker was faster.
+        // Another worker has claimed the operation.
         _ => Ok(Some(wait)),
     }
 }
@@ -168,7 +168,7 @@ fn lease(shared: &Shared) -> Duration {
     shared.options.lease.min(LONGEST_LEASE)
 }
 
-/// Returns how many runs the next chunk has after one of so many has taken this long.
+/// Returns the size of the next chunk, after a chunk of `size` runs took `took`.
 fn next_size(size: u32, least: u32, took: Duration) -> u32 {
     let next = if took > SLICE { size / 2 } else { size + size.div_ceil(2) };
     next.clamp(least, MOST)

@@ -74,8 +74,8 @@ async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> 
                 continue;
             }
         }
-        // Not before every claim has its answer: the runs of the other claim must be driven, and
-        // not given back.
+        // Every claim must have its answer first: the runs of the other claim are to be driven, not
+        // given back.
         if under_way.is_empty() && !matches!(next, Next::Claim) {
             return Ok(next);
         }
@@ -296,7 +296,8 @@ mod tests {
         let free = || shared.permits.available_permits();
         let [first, second] = [(); 2].map(|()| Arc::clone(&shared.permits).try_acquire_owned().unwrap());
 
-        // The executor of this store answers on this thread, so not before the next await.
+        // The executor of this store runs on this thread, so it cannot answer before the next
+        // await.
         let mut claims = Box::pin(claim_while_due(&shared));
         for _ in 0..2 {
             assert!(poll!(&mut claims).is_pending());

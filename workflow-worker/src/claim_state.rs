@@ -82,7 +82,7 @@ impl ClaimState {
     /// Returns when no other worker can hold the run: at once, or after a renewal of the lease.
     pub(crate) async fn valid(&self) {
         loop {
-            // Before the lease is checked: from here on no renewal is missed.
+            // Registered before the lease is checked, so that no renewal in between is missed.
             let renewed = self.renewed.notified();
             if self.is_valid_at(Instant::now()) {
                 return;

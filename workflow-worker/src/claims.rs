@@ -33,8 +33,8 @@ impl ClaimTable {
 
     /// Adds a claim. The table has it until the returned guard is dropped.
     ///
-    /// An older claim of the same run is lost. Its drive is told here, before its next write is
-    /// refused.
+    /// An older claim of the same run is lost. Its drive learns of that here, before its next write
+    /// is refused.
     pub(crate) fn insert(self: &Arc<Self>, claim: Claim, valid_until: Instant) -> ClaimGuard {
         self.direct_run(claim.run_id, Directive::Lost);
         let state = Arc::new(ClaimState::new(valid_until, self.awake.clone()));

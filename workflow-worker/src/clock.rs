@@ -5,10 +5,10 @@ use workflow_sdk::Timestamp;
 
 /// The database's clock, as this process knows it.
 ///
-/// The database says its time with each claim, and the monotonic clock of the host carries it on.
-/// So a worker whose wall clock is wrong works correctly. The clock is behind the database's clock
-/// by the time that the last answer took. It has no meaning before the first answer; only drives
-/// use it, and code that waits for a time which the database has just said.
+/// The database returns its time with each claim, and the monotonic clock of the host counts on
+/// from there. So a worker whose wall clock is wrong works correctly. The clock is behind the
+/// database's clock by the time that the last answer took. It has no meaning before the first
+/// answer. Only drives use it, and code that waits for a time which the database has just returned.
 #[derive(Debug)]
 pub(crate) struct DatabaseClock {
     origin: Instant,
@@ -22,7 +22,7 @@ impl DatabaseClock {
         Self { origin: Instant::now(), at_origin: AtomicI64::new(0) }
     }
 
-    /// Sets the clock to the time that the database has just said.
+    /// Sets the clock to the time that the database has just returned.
     pub(crate) fn set(&self, now: Timestamp) {
         self.set_at(Instant::now(), now);
     }

@@ -55,7 +55,7 @@ impl Schedules {
                     inputs.0.push((name.clone(), compute));
                     None
                 }
-                // The check of the declaration refuses it.
+                // The check of the declaration refuses a schedule without an input.
                 None => None,
             };
             declare(client, &name, &declaration, input.as_deref(), group.as_deref()).await?;
@@ -125,8 +125,8 @@ async fn declare(
     }
 }
 
-/// Returns the row that the declaration makes of this row, and the revision that it has; `None` if
-/// nothing changes.
+/// Returns the revision of this row, and the row with the new declaration; `None` if nothing
+/// changes.
 fn redeclared(
     row: StoredSchedule,
     declaration: &Declaration,
@@ -146,7 +146,7 @@ fn redeclared(
     Ok(Some((row.revision, record.to_row(&row.name, input.map(str::to_owned), &calendar, now))))
 }
 
-/// Pauses the schedules of this group that are not among those.
+/// Pauses the schedules of this group that are not among the declared ones.
 async fn retire_others(client: &Client, group: &str, declared: &HashSet<String>) -> Result<(), WorkerError> {
     let mut after: Option<String> = None;
     loop {

@@ -30,7 +30,7 @@ pub enum WorkerError {
     /// wrong.
     #[error(transparent)]
     Rate(#[from] InvalidRate),
-    /// A schedule is refused. The error names the value and the way out.
+    /// A schedule is refused. The error names the refused value and says what to use instead.
     #[error(transparent)]
     Schedule(#[from] InvalidSchedule),
     /// Two schedules of the worker have the same name.

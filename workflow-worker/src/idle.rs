@@ -39,16 +39,16 @@ impl GivenBack {
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
-    /// Works until nothing is due, and ends. For hosts that start a program now and then in place
-    /// of keeping one, and for tests. SIGTERM and SIGINT end it as they end [`Worker::run`].
+    /// Works until nothing is due, and ends. For tests, and for hosts that start a program now and
+    /// then instead of keeping it running. SIGTERM and SIGINT end it as they end [`Worker::run`].
     ///
-    /// Nothing is due if the worker drives no run, no schedule is due whose input the worker can
-    /// give, and it could claim no run of its workflows, versions and queues now. So it does not
-    /// wait for a run that sleeps, is delayed or waits for something, that is paused or in a paused
-    /// queue, behind a limit that is used up, in the hands of another worker, or of a dead worker
-    /// that has not been found dead yet. A run that waits for less than the
-    /// [linger](crate::WorkerOptions::linger) is driven on, and one that the worker holds back
-    /// because its workers died is waited for. Bulk operations and the retention are not.
+    /// Nothing is due if the worker drives no run, could claim no run of its workflows, versions
+    /// and queues now, and no schedule is due whose input it can give. So it does not wait for runs
+    /// that sleep, are delayed, wait for something or are paused. Nor does it wait for runs in a
+    /// paused queue, behind a limit that is used up, or held by another worker, even by a dead one
+    /// whose death was not found yet. It does wait for a run whose wait is shorter than the
+    /// [linger](crate::WorkerOptions::linger), and for a run that it holds back because its workers
+    /// died. It does not wait for bulk operations and the retention.
     ///
     /// # Errors
     /// See [`Worker::run`]. If the database fails to answer, the worker tries again.
@@ -84,8 +84,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
 pub(crate) async fn claim_until_idle(shared: Arc<Shared>, computed: Vec<String>) -> Result<(), WorkerError> {
     let mut claims = ClaimLoop::begin(&shared).await;
     loop {
-        // Before the claim, so that the claim finds the runs that the last drives and the fired
-        // schedules have made due.
+        // Read before the claim, so that the claim finds the runs that the last drives and the
+        // fired schedules have made due.
         let drives_nothing = shared.drives.is_closed() && !shared.given_back.is_awaited();
         let was_idle = drives_nothing && !unless_it_fails(schedules_are_due(&shared, &computed).await);
         let Some(claimed) = claims.claim(&shared).await? else { continue };
@@ -96,7 +96,7 @@ pub(crate) async fn claim_until_idle(shared: Arc<Shared>, computed: Vec<String>)
     }
 }
 
-/// Returns whether something is due. It is taken to be due if the database fails to answer.
+/// Returns whether something is due. Returns `true` if the database fails to answer.
 fn unless_it_fails(due: Result<bool, DatabaseError>) -> bool {
     due.unwrap_or_else(|error| {
         tracing::warn!(error = &error as &dyn std::error::Error, "cannot look whether anything is due, trying again");

@@ -39,8 +39,8 @@ const CONFIRMATION: Duration = Duration::from_millis(60);
 /// How often a lease is renewed while it lasts.
 const RENEWALS_PER_LEASE: u32 = 3;
 
-/// After a poll of so many leases, the lease of a run is not renewed any more. The same holds for
-/// all leases if the runtime polls nothing.
+/// If one poll of a workflow lasts this many leases, the lease of its run is not renewed any more.
+/// If the runtime polls nothing for that long, no lease is renewed.
 const LEASES_WITHOUT_ANSWER: u32 = 3;
 
 /// How often a worker looks for free locks on a store in this process. There the end of a lease is

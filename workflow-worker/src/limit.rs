@@ -16,8 +16,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// A limit that lets any number of bodies run. Range of the name: 1 to 255 bytes, no control
-    /// characters; the worker checks it when it runs.
+    /// Creates a limit that lets any number of bodies run. Range of the name: 1 to 255 bytes, no
+    /// control characters; the worker checks it when it runs.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), rule: LimitRule::none() }
     }
@@ -29,10 +29,10 @@ impl Limit {
         self
     }
 
-    /// Lets at most so many bodies begin in a period per key, over all workers of the database.
-    /// Alone or beside a [`concurrency`](Limit::concurrency). Default: any number. Each attempt of
-    /// a step counts. A step that may not begin yet waits as one that waits for a seat. See
-    /// [`Rate`] for the range, which the worker checks when it runs.
+    /// Lets at most this many bodies begin in a period per key, over all workers of the database.
+    /// Can be combined with a [`concurrency`](Limit::concurrency). Default: any number. Each
+    /// attempt of a step counts. A step that may not begin yet waits like one that waits for a
+    /// seat. See [`Rate`] for the range, which the worker checks when it runs.
     ///
     /// ```
     /// use workflow_worker::{Limit, Rate};

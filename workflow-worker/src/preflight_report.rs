@@ -16,8 +16,8 @@ pub struct PreflightReport {
     pub failing: Vec<Finding<StoredError>>,
     /// Runs whose histories this release cannot read.
     pub unreadable: Vec<Finding<StoredError>>,
-    /// Runs that wait for something that is not a call of the context, with the recorded outcomes
-    /// that come after that wait.
+    /// Runs that wait for something that is not a call of the context, each with the recorded
+    /// outcomes that follow that wait.
     pub blocked: Vec<Finding<Vec<RecordedCall>>>,
     /// Workflows with unfinished runs that are not registered under this name and version.
     pub unregistered: Vec<Unregistered>,

@@ -17,8 +17,8 @@ pub struct Pruned {
     pub old: BTreeMap<(String, RunStatus), u64>,
     /// How many of them were deleted. 0 after a count alone.
     pub deleted: u64,
-    /// How many were kept, because a parent still needs them or because they were tried again
-    /// meanwhile.
+    /// How many of them were kept, because a parent still needs them or because they were tried
+    /// again.
     pub kept: u64,
 }
 
@@ -57,8 +57,8 @@ impl<S> Worker<S> {
     }
 }
 
-/// Deletes the ended runs that are older than the living workers keep them, as one of them does in
-/// the background, and at the same pace. With `counts_only` it deletes nothing.
+/// Deletes the ended runs that are older than the living workers keep them, at the pace at which a
+/// worker does so in the background. With `counts_only` it deletes nothing.
 ///
 /// # Errors
 /// [`PruneError::NoRetention`] if no living worker declares one. [`PruneError::NotUnderstood`] if
@@ -89,7 +89,7 @@ async fn prune_by(client: &Client, own: Option<Retention>, counts_only: bool) ->
     let mut sweep = Sweep::new(client);
     let mut from = None;
     loop {
-        // At each page a worker may live that keeps runs for longer.
+        // Read for each page, because a worker that keeps runs for longer may have started.
         let retention = in_force(client, own.as_ref()).await?;
         from = count_page(client, &retention, from, &mut pruned, (!counts_only).then_some(&mut sweep)).await?;
         if from.is_none() {

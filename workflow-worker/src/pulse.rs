@@ -13,7 +13,7 @@ pub(crate) struct AwakeClock {
 }
 
 impl AwakeClock {
-    /// Goes on by the time between two ticks of the lease thread. A time longer than `most` counts
+    /// Advances by the time between two ticks of the lease thread. A time longer than `most` counts
     /// as `most`: the thread cannot tell a stop of the process from its own delay.
     pub(crate) fn advance(&self, between: Duration, most: Duration) {
         let micros = u64::try_from(between.min(most).as_micros()).unwrap_or(u64::MAX);

@@ -30,7 +30,7 @@ use workflow_engine::store::ClaimedRun;
 /// With this many crashes a run is driven alone.
 const LONE_CRASHES: i64 = 5;
 
-/// How many runs with so many crashes begin in the first wave.
+/// For each number of crashes, how many runs begin in the first wave.
 const FIRST_WAVES: [(i64, usize); 3] = [(2, 32), (3, 8), (4, 2)];
 
 /// A run may come back this much before or after the time of its wave, because clocks differ and
@@ -41,7 +41,7 @@ const LATE: Duration = Duration::from_millis(800);
 /// How long a run is driven alone at first.
 const LONE_TIME: Duration = Duration::from_secs(10);
 
-/// How often [`LONE_TIME`] is doubled at most.
+/// The most doublings of [`LONE_TIME`].
 const MOST_DOUBLINGS: u32 = 4;
 
 /// How long a run waits for the other runs of its process to end or to be given back.
@@ -68,7 +68,7 @@ struct State {
     present: usize,
     /// The waves of each of [`FIRST_WAVES`].
     waves: [Waves; FIRST_WAVES.len()],
-    /// The run that is driven alone, or waits for that.
+    /// The run that is driven alone, or waits to be.
     alone: Option<Claim>,
 }
 
@@ -97,8 +97,8 @@ pub(crate) enum Admission {
     Admitted(QuarantineSlot),
     /// The run must be driven alone, after the others have left.
     Alone(LoneTurn),
-    /// Not now, but after this time. The slot is to be kept until the run is given back, because a
-    /// run that is driven alone waits for that.
+    /// The run may be driven after this time. Keep the slot until the run is given back, because a
+    /// run that is to be driven alone waits for that.
     Later(QuarantineSlot, Duration),
 }
 
@@ -152,12 +152,12 @@ impl Quarantine {
         self.wait_for(|state| state.alone).await
     }
 
-    /// Waits until no run is driven alone or waits for that.
+    /// Waits until no run is driven alone or waits to be.
     pub(crate) async fn open(&self) {
         self.wait_for(|state| state.alone.is_none().then_some(())).await;
     }
 
-    /// Waits until this claim is not driven alone any more, and does not wait for that.
+    /// Waits until this claim is neither driven alone nor waits to be.
     pub(crate) async fn open_after(&self, suspect: Claim) {
         self.wait_for(|state| (state.alone != Some(suspect)).then_some(())).await;
     }
@@ -187,8 +187,8 @@ impl Default for State {
 }
 
 impl State {
-    /// Decides about a run with so many crashes. It is present from now on, unless it must be
-    /// driven alone.
+    /// Decides about a run with this number of crashes. The run is present from now on, unless it
+    /// must be driven alone.
     fn decide(&mut self, claim: Claim, crashes: i64, now: Instant) -> Decision {
         let decision = if self.alone.is_some() {
             Decision::Later(QUARANTINE_RETRY_DELAY)
@@ -261,13 +261,13 @@ impl Waves {
     }
 }
 
-/// Returns the number of the wave that runs join so long after the first one has begun.
+/// Returns the number of the wave that runs join at the time `since` after the first wave began.
 fn wave_at(since: Duration) -> u32 {
     let number = (since + EARLY).as_millis() / QUARANTINE_RETRY_DELAY.as_millis();
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Returns how long a run with so many crashes is driven alone.
+/// Returns how long a run with this number of crashes is driven alone.
 pub(crate) fn lone_time(crashes: i64) -> Duration {
     let doublings = u32::try_from(crashes - LONE_CRASHES).unwrap_or(0).min(MOST_DOUBLINGS);
     LONE_TIME * 2_u32.pow(doublings)
@@ -280,7 +280,7 @@ pub(crate) struct HoldWarnings {
 }
 
 impl HoldWarnings {
-    /// Whether the log needs another warning. The caller then writes it.
+    /// Returns `true` if the log needs another warning, which the caller then writes.
     pub(crate) fn take_due(&self) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
@@ -331,8 +331,8 @@ pub(crate) struct QuarantineSlot {
 }
 
 impl QuarantineSlot {
-    /// Whether the caller is the first that writes the end of the isolation. An end by time must
-    /// not overwrite the cleared crashes.
+    /// Returns `true` to the first caller, which writes the end of the isolation. An end by time
+    /// must not overwrite the cleared crashes.
     pub(crate) fn take_end(&self) -> bool {
         !self.is_ending.swap(true, Ordering::Relaxed)
     }

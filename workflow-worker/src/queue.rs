@@ -49,8 +49,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A queue without limits. Range of the name: 1 to 255 bytes, no control characters; the worker
-    /// checks it when it runs.
+    /// Creates a queue without limits. Range of the name: 1 to 255 bytes, no control characters;
+    /// the worker checks it when it runs.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), limits: QueueLimits::none() }
     }
@@ -62,8 +62,8 @@ impl Queue {
         self
     }
 
-    /// Lets at most so many runs of the queue begin in a period, over all workers of the database.
-    /// Default: any number. See [`Rate`] for its range and for what counts.
+    /// Lets at most this many runs of the queue begin in a period, over all workers of the
+    /// database. Default: any number. See [`Rate`] for its range and for what counts.
     ///
     /// ```
     /// use workflow_worker::{Queue, Rate};

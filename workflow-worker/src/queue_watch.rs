@@ -17,8 +17,8 @@ use crate::shared::Shared;
 /// How often a worker looks for changes of its queues' limits.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a worker leaves a queue alone of which a claim found that it is full or paused, unless
-/// one of the worker's own runs gives a slot back.
+/// How long a worker leaves a queue alone that a claim found full or paused, unless one of the
+/// worker's own runs gives a slot back.
 const HOLD: Duration = Duration::from_millis(100);
 
 /// How often a worker looks whether a gate that was full has room, unless one of its own runs ends.
@@ -31,7 +31,7 @@ const RARE_HOLD: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct QueueWatch {
     known: Mutex<Known>,
-    /// A claim may now get what it did not get before, or must be made anew.
+    /// Notified when a claim may now get runs that it did not get before, or must be made anew.
     changed: Notify,
 }
 
@@ -43,7 +43,7 @@ struct Known {
     gated: BTreeSet<String>,
     /// The queues of which the last claim found a gate full.
     full_gates: BTreeSet<String>,
-    /// The limited queues that are left alone, each until then.
+    /// The limited queues that are left alone, each with the time until which it is.
     held_back: HashMap<String, Instant>,
 }
 
@@ -53,12 +53,12 @@ impl QueueWatch {
         self.known().limited.iter().cloned().collect()
     }
 
-    /// Returns the queues of which a claim has to look at the gates.
+    /// Returns the queues whose gates a claim has to look at.
     pub(crate) fn gated(&self) -> Vec<String> {
         self.known().gated.iter().cloned().collect()
     }
 
-    /// Returns those of these lanes whose queue is not paused, as far as the worker knows.
+    /// Returns the lanes whose queue is not paused, as far as the worker knows.
     pub(crate) fn unpaused(&self, mut lanes: Vec<Lane>) -> Vec<Lane> {
         let known = self.known();
         if !known.paused.is_empty() {

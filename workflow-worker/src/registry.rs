@@ -23,7 +23,7 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Registered {
     entry: Entry,
-    /// Where its steps are called. `None`: its calls do not stand in the author's code.
+    /// The lines at which its steps are called. `None` if the calls are not in the author's code.
     source_lines: Option<Arc<SourceLines>>,
 }
 

@@ -6,7 +6,7 @@ use workflow_sdk::{DatabaseError, DatabaseErrorKind, Lane, Misfit, Replayed, Run
 use crate::drive::unreadable;
 use crate::{Worker, WorkerError};
 
-/// Why the replay of a run says that it does not fit the code, or says nothing.
+/// The reason why a run does not fit the code, or could not be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayRunError {

@@ -41,8 +41,8 @@ const PAGE: u32 = 512;
 /// How long the deletions of one batch may take. A batch of SQLite keeps all other writers waiting.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// The worker rests for as many times as long as it has read or deleted, so that the load of the
-/// database grows by a tenth.
+/// The worker rests for this many times the time that it has read or deleted, so that the load of
+/// the database grows by a tenth.
 const REST: u32 = 9;
 
 /// The longest rest: a database that was away for a while is not left alone for minutes.
@@ -61,7 +61,7 @@ pub(crate) struct DeclaredRetention {
 }
 
 impl DeclaredRetention {
-    /// Returns what holds for each workflow.
+    /// Returns the retention of each workflow.
     ///
     /// # Errors
     /// [`WorkerError::OutOfRange`] or [`WorkerError::Name`].
@@ -86,9 +86,9 @@ impl<S> Worker<S> {
     /// older ones in the background, with all that belongs to them: see
     /// [`Client::delete`](workflow_sdk::Client::delete). Default: for ever.
     ///
-    /// Of the living workers that declare a retention, one deletes. If several declare different
-    /// times for a workflow, the longest holds, and no time is the longest. A run that is still
-    /// needed stays: a child whose parent has not received its result.
+    /// One of the living workers that declare a retention deletes. If workers declare different
+    /// times for a workflow, the longest holds, and "for ever" is the longest. A child stays until
+    /// its parent has received its result.
     ///
     /// # Errors
     /// [`Worker::run`] returns [`WorkerError::OutOfRange`] for a time outside of
@@ -158,7 +158,8 @@ async fn sweep(shared: &Shared) -> Result<(), DatabaseError> {
     let mut sweep = Sweep::new(&shared.client);
     let mut from = None;
     loop {
-        // At each page another worker may delete by now, or keep runs for longer.
+        // Read for each page, because another worker may have begun to delete, or may keep runs for
+        // longer.
         let duty = read_duty(shared).await?;
         from = sweep.delete_page(&duty, from).await?;
         if from.is_none() {
@@ -303,7 +304,7 @@ pub(crate) fn candidates(duty: &Retention, from: Option<RunId>, now: Timestamp) 
     let workflow = NameCondition { any_of: names.into_iter().map(pattern).collect(), none_of: Vec::new() };
     let before = TimeSpan { from: None, before: Some(now - shortest) };
     let statuses = limited().map(|(_, (status, _))| status).collect();
-    // A run that has ended before that time began before it, too.
+    // A run that ended before that time was also created before it.
     let conditions = RunConditions { statuses, workflow, ended: before, created: before, ..RunConditions::none() };
     Some(RunList { conditions, from, direction: Direction::Newer, limit: PAGE, budget: SCAN_BUDGET, now })
 }
@@ -317,8 +318,8 @@ pub(crate) fn old_runs(runs: &[RunSummary], duty: &Retention, now: Timestamp) ->
     old.collect()
 }
 
-/// Returns how many runs the next batch deletes after one of so many has taken this long. It grows
-/// slowly, because one run may have a long history.
+/// Returns how many runs the next batch deletes, after a batch of `slice` runs took `took`. The
+/// number grows slowly, because one run may have a long history.
 fn next_slice(slice: usize, took: Duration) -> usize {
     let next = if took > SLICE { slice / 2 } else { slice + slice.div_ceil(4) };
     next.clamp(1, MOST)

@@ -8,8 +8,7 @@ use tokio::sync::Notify;
 /// Whether the worker has no permit left. While it has none, runs that wait in memory park, so
 /// that due runs get their permits.
 ///
-/// Not a channel of tokio's: that one wakes its receivers in an order of its own, which no
-/// simulation could repeat.
+/// A channel of tokio would wake its receivers in an order that a simulation could not repeat.
 #[derive(Debug)]
 pub(crate) struct Saturation(Arc<Changes>);
 
@@ -56,7 +55,7 @@ impl SaturationWatch {
     /// Returns when the saturation has changed since it was last [seen](Self::see).
     pub(crate) async fn changed(&self) {
         loop {
-            // Before the count is read: from here on no change is missed.
+            // Registered before the count is read, so that no change in between is missed.
             let changed = self.changes.changed.notified();
             if self.changes.count.load(Ordering::SeqCst) != self.seen {
                 return;

@@ -1,5 +1,5 @@
-//! Fires the schedules of the database that are due. Every worker does, and the compare-and-set of
-//! each change decides which one's runs start.
+//! Fires the schedules of the database that are due. Every worker does this. The compare-and-set of
+//! each change decides whose runs start.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const LIMIT: u32 = 1024;
 /// fire many.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long a worker takes itself to be the first one, or not, without looking again.
+/// How long a worker relies on its place among the workers before it looks again.
 const PLACE_AGE: Duration = Duration::from_secs(1);
 
 /// The shortest time between two looks that are caused by hints. A busy database gives many, and
@@ -37,8 +37,8 @@ const PLACE_AGE: Duration = Duration::from_secs(1);
 const SPACING: Duration = Duration::from_millis(250);
 
 /// How many times the poll interval a worker waits for a hint before it looks for changed schedules
-/// by itself. It knows when the next one is due, so it looks for what a hint did not tell: one that
-/// was lost, or a clock that was moved.
+/// by itself. The worker knows when the next one is due, so it looks only in case a hint was lost
+/// or a clock was moved.
 const POLLS: u32 = 10;
 
 /// Fires due schedules, until the future is dropped.
@@ -52,7 +52,7 @@ pub(crate) async fn fire_schedules(shared: Arc<Shared>, inputs: ComputedInputs) 
         let looked = Instant::now();
         leaves = !leaves && computed.is_empty() && !place.is_first;
         let next = look(&shared, &inputs, &computed, leaves).await;
-        // Not before the look, which is urgent, and not without a schedule.
+        // Refreshed after the look, which is urgent, and only if there are schedules.
         if matches!(next, Ok(Look::After(_) | Look::Left)) {
             place.refresh(&shared).await;
         }
@@ -165,7 +165,7 @@ async fn look(
         }
     }
     for write in others {
-        // Without an effect they are sent again at the next look.
+        // If the writes had no effect, the next look sends them again.
         let _ = shared.executor().send(write).await;
     }
     Ok(Look::Again)
@@ -203,14 +203,14 @@ impl Fired {
 
     fn send(&self, observers: &Observers) {
         let Self { ref schedule, started, skipped, missed, lateness } = *self;
-        // A look that only waits on for the end of a run is no news.
+        // A look that only keeps waiting for the end of a run sends no event.
         if started + skipped + missed > 0 {
             observers.event(&Event::ScheduleFired { schedule, started, skipped, missed, lateness });
         }
     }
 }
 
-/// Reads the record of a row. One of a later release is left to workers of that release.
+/// Reads the record of a row. A record of a later release is left to workers of that release.
 fn understood(shared: &Shared, row: StoredSchedule) -> Option<Due> {
     let name = row.name.clone();
     let warn = |why: &dyn std::fmt::Display| {
@@ -258,7 +258,7 @@ fn with_inputs(
         Ok(runs) => (record, runs),
         Err(reason) => {
             tracing::warn!(schedule = row.name, reason, "a schedule is paused, because the input of a run failed");
-            // As it was before it was fired.
+            // The record as it was before it was fired.
             let mut record = Record::of(row).unwrap_or(record);
             record.pause(PauseCause::Input, &reason, now);
             (record, Vec::new())

@@ -1,4 +1,4 @@
-//! Looks for free seats of limits for steps that no commit has called a waiting step to.
+//! Looks for free seats of limits for steps to which no commit has called a waiting step.
 //!
 //! The commit that gives a seat back calls the next step. A seat that comes free in another way,
 //! with the end of its run or of its claim, is found here.
@@ -86,7 +86,7 @@ pub(crate) async fn watch_seats(shared: Arc<Shared>) {
     let mut after = None;
     loop {
         if shared.seats.is_used.load(Ordering::Relaxed) {
-            // Ends early after a notification.
+            // The pause ends early after a notification.
             let _ = tokio::time::timeout(interval, shared.seats.look.notified()).await;
         } else {
             shared.seats.look.notified().await;

@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) warned: Warned,
     /// Limits the warnings of runs that the quarantine holds back.
     pub(crate) held_back: HoldWarnings,
-    /// When the runs are due again that this worker gave back to try them again.
+    /// The time at which runs are due again that this worker gave back to try them again.
     pub(crate) given_back: GivenBack,
 }
 

@@ -47,7 +47,8 @@ impl SourceLines {
     }
 }
 
-/// Returns whether the line is to be noted. A bound keeps out names that are made of data.
+/// Returns whether the line is to be noted. The number of steps is bounded, because names may be
+/// made of data.
 fn is_new(by_step: &Places, step: &str, location: &Location<'_>) -> bool {
     let is_known = |lines: &[&'static Location<'static>]| {
         lines.iter().any(|known| known.line() == location.line() && known.file() == location.file())

@@ -24,7 +24,7 @@ const UNSERVED_FIRST: Duration = Duration::from_secs(5);
 const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often a worker does both on a store in this process. On a paused clock, years pass in a
-/// moment, and the worker should not look a million times in it.
+/// moment, during which the worker should not look a million times.
 const RARE_INTERVAL: Duration = WorkerOptions::LONGEST_TIME;
 
 /// How long, after its deadline and the grace, a run that was claimed before is left to the workers
@@ -63,8 +63,7 @@ pub(crate) async fn expire_runs(shared: Arc<Shared>) {
     }
 }
 
-/// Folds old statistics, until the future is dropped. Of a store in this process nothing is
-/// counted.
+/// Folds old statistics, until the future is dropped. A store in this process counts nothing.
 pub(crate) async fn fold_counts(shared: Arc<Shared>) {
     if shared.client.store().in_process() || planted("hint-only-wake") {
         // Its writes would be polls, which would hide the planted bug.

@@ -9,8 +9,8 @@ use futures::task::AtomicWaker;
 /// Wakes one waiting task. A notification that comes while the task does not wait is kept, and
 /// further ones merge with it.
 ///
-/// Not a `Notify`, nor a channel: these keep lists of waiting tasks, which each wait enters and
-/// leaves under a lock. A drive waits several times per run, and only one task waits.
+/// A `Notify` or a channel would cost more: each wait enters and leaves their list of waiting tasks
+/// under a lock. A drive waits several times per run, and only one task waits.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     is_notified: AtomicBool,
@@ -27,7 +27,8 @@ impl Wakeup {
     /// wait at a time. A future that is dropped loses no notification.
     pub(crate) async fn notified(&self) {
         poll_fn(|context| {
-            // Before the flag is read: a notification after that wakes this task.
+            // Registered before the flag is read, so that a notification in between wakes this
+            // task.
             self.waiting.register(context.waker());
             if self.is_notified.load(Ordering::Acquire) && self.is_notified.swap(false, Ordering::AcqRel) {
                 Poll::Ready(())

@@ -214,9 +214,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// Serves this queue and declares its limits, which hold over all workers of the database. If
     /// [`Worker::queues`] is not called, the worker serves only the queues of these calls.
     ///
-    /// The limits are written when the worker starts. Of several workers, the one that started last
-    /// counts. Limits that an operator has set ([`QueueHandle::set_limits`]) hold in place of them.
-    /// A change holds within 2 s everywhere.
+    /// The limits are written when the worker starts. If several workers declare limits, those of
+    /// the worker that started last hold. Limits that an operator has set
+    /// ([`QueueHandle::set_limits`]) replace them. A change takes effect on every worker within 2
+    /// s.
     ///
     /// ```
     /// # use workflow_sdk::prelude::*;
@@ -241,9 +242,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// Declares a limit for steps, which [`Step::limit`](workflow_sdk::Step::limit) names. It holds
     /// over all workers of the database, whether they declare it or not.
     ///
-    /// The rule is written when the worker starts. Of several workers, the one that started last
-    /// counts. A rule that an operator has set ([`LimitHandle::set`]) holds in place of it. A
-    /// change holds within 2 s everywhere.
+    /// The rule is written when the worker starts. If several workers declare the limit, the rule
+    /// of the worker that started last holds. A rule that an operator has set
+    /// ([`LimitHandle::set`]) replaces it. A change takes effect on every worker within 2 s.
     ///
     /// # Errors
     /// [`Worker::run`] returns [`WorkerError::Name`] for the name of the limit,
@@ -400,8 +401,8 @@ async fn ready(receiver: oneshot::Receiver<()>) {
     }
 }
 
-/// Claims and drives until `stop`, or, with `once`, until nothing is due, or until a part has ended
-/// that the worker needs.
+/// Claims and drives until `stop`, with `once` until nothing is due, or until a part that the
+/// worker needs has ended.
 async fn work(
     shared: &Arc<Shared>,
     inputs: ComputedInputs,

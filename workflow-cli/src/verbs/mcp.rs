@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::target::Target;
 use crate::{Exit, Failure};
 
-/// The name of an agent of which nothing else is known.
+/// The name of an agent if no other name is known.
 const UNNAMED: &str = "agent";
 
 /// Serves agents until their side is closed, or the process is interrupted.

@@ -24,7 +24,7 @@ pub(crate) fn order(action: Action, author: &Author) -> Order {
     }
 }
 
-/// Carries out one order and prints what came of it.
+/// Performs one order and prints its outcome.
 pub(super) async fn perform(
     operate: &dyn Operate,
     output: &Output,

@@ -139,7 +139,7 @@ fn text(clock: &Clock, BackfillView { count, first, last, .. }: &BackfillView) -
         let _ = writeln!(text, "  {} ({})", occurrence.local, clock.relative(occurrence.at));
     };
     first.iter().for_each(&mut line);
-    // Of few occurrences, the last ones are among the first ones.
+    // If there are few occurrences, the last ones are also among the first ones.
     let end = first.last().map(|occurrence| occurrence.at);
     last.iter().filter(|occurrence| Some(occurrence.at) > end).for_each(&mut line);
     text.trim_end().to_owned()

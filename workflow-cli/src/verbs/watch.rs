@@ -18,7 +18,7 @@ pub(super) async fn watch(
     list: ListChanges,
     mut show: impl AsyncFnMut() -> Result<bool, Failure>,
 ) -> Result<Exit, Failure> {
-    // Before the first show, so that no change between the two is missed.
+    // Read before the first show, so that no change between the two is missed.
     let mut cursor = operate.changes(list.clone()).await?.cursor;
     loop {
         output.clear()?;

@@ -38,7 +38,8 @@ impl StepState<'_> {
             "error" if !is_decided => self.has_failed,
             _ if self.taken.is_empty() => true,
             _ if is_decided => self.taken.contains(label),
-            // Beside edges that are decided, one without a label is for all other answers.
+            // Beside edges with labels of decisions, an edge without a label stands for all other
+            // answers.
             "" if !decided.is_empty() => self.taken.iter().any(|taken| !decided.contains(&taken.as_str())),
             _ => true,
         }

@@ -19,7 +19,7 @@ use super::runs::{duration, now_line};
 pub(super) struct Relatives {
     parent: Option<RunSummary>,
     children: RunPage,
-    /// The run of which this one is a copy. `None`: it is no copy, or that run was deleted.
+    /// The run that this one was copied from. `None`: it is not a copy, or that run was deleted.
     source: Option<RunSummary>,
     copies: RunPage,
     /// The orders that made copies.
@@ -60,7 +60,7 @@ fn found(read: Result<RunDetail, OperateError>) -> Result<Option<RunSummary>, Op
     }
 }
 
-/// Returns the id of the run of which this one is a copy.
+/// Returns the id of the run that this one was copied from.
 pub(super) fn source_of(run: &RunSummary) -> Option<RunId> {
     run.tags.get(FORKED_FROM)?.parse().ok()
 }

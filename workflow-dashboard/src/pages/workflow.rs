@@ -116,7 +116,7 @@ struct Row<'a> {
     total: Stats,
 }
 
-/// Returns the known versions, and those of which only numbers are left.
+/// Returns the known versions, and earlier versions that only the statistics still have.
 fn rows(content: &Content) -> Vec<Row<'_>> {
     let Content { workflow, lanes, .. } = content;
     let is_of = |group: &StatsGroup, version: &VersionView| chart::is_of(group, &workflow.name, version);

@@ -23,7 +23,7 @@ const CREDIT: Duration = Duration::from_millis(10);
 /// Time between two checks whether the notifier still exists.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The changes of which other processes have no hint yet.
+/// The changes for which other processes have no hint yet.
 #[derive(Debug, Default)]
 pub(super) struct HintRequest {
     /// Changes of runs since the last hint.

@@ -46,7 +46,7 @@ pub(super) struct Completed {
 }
 
 impl Completed {
-    /// Returns the groups of which the store has refused a write, with the errors.
+    /// Returns the groups in which the store has refused a write, with the errors.
     pub(super) fn refused_groups(&self) -> impl Iterator<Item = (GroupId, &DatabaseError)> {
         self.replies.iter().zip(&self.outcomes).filter_map(|(reply, outcome)| match outcome {
             Outcome::Refused(error) => Some((reply.group()?, error)),

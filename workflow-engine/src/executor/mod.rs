@@ -69,7 +69,7 @@ impl SendPermit<'_> {
     }
 
     /// Queues writes of one claim, each of which depends on those before it. They are committed in
-    /// their order, together unless they are larger than a batch may be, and if one is refused, so
+    /// their order, and together unless they are larger than a batch may be. If one is refused, so
     /// are those behind it.
     pub fn send_together(self, writes: Vec<Write>) -> Vec<PendingOutcome> {
         let queued = writes.into_iter().map(|write| {

@@ -136,7 +136,7 @@ impl Pipeline {
     /// Writes the last counts, once, when no sender is left.
     async fn write_last_counts(&mut self) -> Option<Stage> {
         let batch = Batch::of_counts(self.statistics.take()?);
-        // Without these counts, nothing is wrong but the statistics.
+        // If this write fails, only the statistics lack these counts.
         let _ = InFlight::send(Arc::clone(&self.store), batch).await.finish().await;
         None
     }
@@ -164,8 +164,8 @@ impl Pipeline {
         }
     }
 
-    /// Puts the next batch in line, if it is large. Not if it continues the last group of the one
-    /// that is being committed, of which a write may be refused.
+    /// Puts the next batch in line, if it is large. Sends nothing if the batch continues the last
+    /// group of the one that is being committed, because a write of that group may be refused.
     async fn send_next(&mut self, last_group: Option<GroupId>) -> Option<InFlight> {
         let continues = self.backlog.front().is_some_and(|next| next.continues(last_group));
         if continues { None } else { self.send_if(MANY).await }
@@ -194,7 +194,7 @@ impl Pipeline {
         }
     }
 
-    /// Decides about a batch that was not committed, or of which that is unknown.
+    /// Decides about a batch that was not committed, or may not have been.
     async fn retry_or_split(&mut self, mut batch: Batch, error: &DatabaseError, next: Option<InFlight>) -> Stage {
         if let Some(mut next) = next.map(InFlight::call_back) {
             // If the effect of the failed batch is unknown, so is that of the batch behind it.

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts senders that send after so many turns, and waits for their quiescence.
+    /// Starts senders that send after this many turns, and waits for their quiescence.
     async fn after_turns(turns: usize, senders: usize) -> (mpsc::Receiver<()>, Arc<Notify>) {
         let (sender, receiver) = mpsc::channel(1000);
         let notify = Arc::new(Notify::new());

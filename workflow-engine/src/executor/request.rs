@@ -30,7 +30,7 @@ pub(super) struct QueuedWrite {
 /// The place for the answer to a write.
 pub(super) enum Reply {
     Outcome(oneshot::Sender<Outcome>),
-    /// Of a write that depends on those before it in its group.
+    /// The place of a write that depends on the writes before it in its group.
     Grouped(oneshot::Sender<Outcome>, GroupId),
     Claim(oneshot::Sender<ClaimAnswer>),
 }

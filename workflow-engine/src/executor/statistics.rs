@@ -1,9 +1,9 @@
 //! Counts the runs of this process, until the counts are written. The source lines of steps are
 //! written with them, so that no commit of a run carries one.
 //!
-//! Only what is committed is counted. The counts of a minute are written again and again, each time
-//! in place of the ones before, so a write that is applied twice changes nothing, and a process
-//! that is killed loses the counts since its last write.
+//! Only what is committed is counted. Each write of the counts of a minute replaces the one before.
+//! So a write that is applied twice changes nothing, and a process that is killed loses the counts
+//! since its last write.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -52,7 +52,7 @@ struct Counted {
     source_lines: Vec<SourceLine>,
     /// Whether there was ever something to write.
     is_used: bool,
-    /// When the counts have to be written. `None`: all are.
+    /// When the counts have to be written. `None`: all are written.
     due_at: Option<Instant>,
 }
 
@@ -92,7 +92,7 @@ impl Statistics {
         self.count(lane, |counts| counts.started += 1);
     }
 
-    /// Counts a run that was claimed for the first time, so long after its start.
+    /// Counts the first claim of a run, which has `waited` this long since its start.
     pub fn begun(&self, lane: &Lane, waited: Duration) {
         self.count(lane, |counts| {
             counts.begun += 1;
@@ -105,7 +105,7 @@ impl Statistics {
         self.count(lane, |counts| counts.retries += 1);
     }
 
-    /// Counts a run that its worker has ended, so long after its first claim.
+    /// Counts a run that its worker has ended. `worked` is the time since its first claim.
     pub fn ended(&self, lane: &Lane, status: RunStatus, worked: Duration) {
         self.count(lane, |counts| {
             match status {
@@ -169,13 +169,14 @@ impl Statistics {
         }
     }
 
-    /// Returns what was counted and not written, and takes it for written. `None` if all is.
+    /// Returns the counts that are not written, and marks them as written. `None` if there are
+    /// none.
     pub(super) fn take(&self) -> Option<StatisticsWrite> {
         self.due_at()?;
         self.take_last()
     }
 
-    /// Returns what was counted and not written, even if that is nothing, and takes it for written.
+    /// Returns the counts that are not written, even if there are none, and marks them as written.
     /// `None` if nothing was ever counted, so that no write can be under way.
     pub(super) fn take_last(&self) -> Option<StatisticsWrite> {
         let process = self.process?;
@@ -258,8 +259,8 @@ impl Counted {
         }
     }
 
-    /// The lines of a step only become more. Of two texts that come at once, or of which one comes
-    /// back, the longer one is the later.
+    /// Keeps the longer text of two for one step. It is the later one, because the lines of a step
+    /// only increase.
     fn put_source_line(&mut self, line: SourceLine) {
         match self.source_lines.iter_mut().find(|known| known.is_of_same_step(&line)) {
             Some(known) if known.lines.len() >= line.lines.len() => {}

@@ -87,7 +87,7 @@ impl RunId {
         Self(Uuid::from_u128(self.0.as_u128().saturating_add(1)))
     }
 
-    /// Returns the time in the id: when it was generated, or of which occurrence its run is.
+    /// Returns the time in the id: that of its generation, or of the occurrence of a scheduled run.
     #[must_use]
     pub fn time(self) -> Timestamp {
         let millis = i64::try_from(self.0.as_u128() >> 80).unwrap_or(i64::MAX);

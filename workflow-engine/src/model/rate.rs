@@ -50,21 +50,21 @@ impl fmt::Display for InvalidRate {
 impl std::error::Error for InvalidRate {}
 
 impl Rate {
-    /// At most this number of runs per second. See [`Rate::per`].
+    /// Returns a rate of at most this number of begins per second. See [`Rate::per`].
     #[must_use]
     pub const fn per_second(runs: u32) -> Self {
         Self::per(Duration::from_secs(1), runs)
     }
 
-    /// At most this number of runs per minute. See [`Rate::per`].
+    /// Returns a rate of at most this number of begins per minute. See [`Rate::per`].
     #[must_use]
     pub const fn per_minute(runs: u32) -> Self {
         Self::per(Duration::from_secs(60), runs)
     }
 
-    /// At most this number of begins in this period. Range: 1 to 1,000,000 begins per second, and a
-    /// period of at least 1 ms and at most 366 days; queues and limits refuse others. To let
-    /// nothing begin, limit the concurrency to 0.
+    /// Returns a rate of at most this number of begins in this period. Range: 1 to 1,000,000 begins
+    /// per second, and a period of at least 1 ms and at most 366 days; queues and limits refuse
+    /// others. To let nothing begin, limit the concurrency to 0.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a period that is cut is above the longest one")]
     pub const fn per(period: Duration, runs: u32) -> Self {

@@ -38,7 +38,7 @@ impl Retry {
     /// policy, because nothing else undoes the step if the compensation fails.
     pub const COMPENSATION_DEFAULT: Self = Self::exponential().max_delay(Duration::from_secs(300)).max_attempts(25);
 
-    /// Delays of 1 s, doubled to at most 60 s, with full jitter; 10 attempts.
+    /// Returns a policy with delays of 1 s, doubled to at most 60 s, with full jitter; 10 attempts.
     #[must_use]
     pub const fn exponential() -> Self {
         Self {
@@ -50,13 +50,13 @@ impl Retry {
         }
     }
 
-    /// The given delay before every attempt, without jitter; 10 attempts.
+    /// Returns a policy with the given delay before every attempt, without jitter; 10 attempts.
     #[must_use]
     pub const fn fixed(delay: Duration) -> Self {
         Self { initial_delay: delay, factor: 1.0, max_delay: delay, max_attempts: 10, jitter: false }
     }
 
-    /// A single attempt.
+    /// Returns a policy with a single attempt.
     #[must_use]
     pub const fn none() -> Self {
         Self { max_attempts: 1, ..Self::exponential() }

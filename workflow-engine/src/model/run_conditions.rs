@@ -22,13 +22,13 @@ pub struct RunConditions {
     pub key: NameCondition,
     /// The tags. All of these conditions hold.
     pub tags: Vec<TagCondition>,
-    /// The parents of which a listed run is a child. Empty: any run, with or without a parent.
+    /// A listed run is a child of one of these runs. Empty: any run, with or without a parent.
     pub parents: BTreeSet<RunId>,
-    /// The parents of which a listed run is no child.
+    /// A listed run is a child of none of these runs.
     pub other_parents: BTreeSet<RunId>,
-    /// The workers of which one holds a listed run. Empty: any run.
+    /// One of these workers holds a listed run. Empty: any run.
     pub workers: BTreeSet<WorkerId>,
-    /// The workers of which none holds a listed run.
+    /// None of these workers holds a listed run.
     pub other_workers: BTreeSet<WorkerId>,
     /// The time at which the start of the run was committed.
     pub created: TimeSpan,
@@ -101,9 +101,9 @@ pub struct MessageCondition {
 /// The condition on a name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NameCondition {
-    /// The patterns of which the name has one. Empty: any name, also none.
+    /// The name has one of these patterns. Empty: any name, or none.
     pub any_of: Vec<NamePattern>,
-    /// The patterns of which the name has none.
+    /// The name has none of these patterns.
     pub none_of: Vec<NamePattern>,
 }
 

@@ -94,7 +94,8 @@ pub enum SignalOutcome {
     Full,
 }
 
-/// The signal that was the first one with its key. It tells the sender of a second one what holds.
+/// The signal that was the first one with its key. It tells the sender of a second one which signal
+/// counts.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct AcceptedSignal {

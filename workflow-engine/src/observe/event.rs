@@ -106,7 +106,7 @@ pub enum Event<'a> {
         generation: i64,
     },
     /// A worker gave a run back unfinished: the worker stops, the run is paused, or the run waits
-    /// for the trial of another run.
+    /// until another run was driven alone.
     RunReleased {
         /// The run.
         run: RunName<'a>,

@@ -87,7 +87,7 @@ impl OpenSpan {
     }
 
     /// Opens the span of an order: a call through the interface for operators, such as a request
-    /// over HTTP. `number` tells it from others.
+    /// over HTTP. `number` distinguishes it from other orders.
     #[must_use]
     pub fn of_order(
         (verb, target): (&str, &str),

@@ -226,7 +226,7 @@ impl Records {
         self.outbox.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Takes records to be committed, in order, at most so many.
+    /// Takes at most `at_most` of the records to be committed, in their order.
     pub(super) fn take_outbox(&mut self, at_most: usize) -> Vec<OutboxRow> {
         let rows = match at_most {
             at_most if at_most < self.outbox.len() => self.outbox.drain(..at_most).collect(),

@@ -56,7 +56,7 @@ impl Declaration {
     /// Checks everything, and returns the calendar.
     ///
     /// # Errors
-    /// [`InvalidSchedule`], which names the value and the way out.
+    /// [`InvalidSchedule`], which names the value and says what to use instead.
     pub fn check(&self, name: &str, now: Timestamp) -> Result<Calendar, InvalidSchedule> {
         check_schedule_name(name)?;
         if self.lane.workflow.is_empty() {

@@ -73,8 +73,8 @@ pub fn fire(
     firing
 }
 
-/// Takes the occurrences that are due, and moves the next one on. Of more than [`MOST_READ`] it
-/// takes the first ones, and leaves as many as a catch-up may start.
+/// Takes the occurrences that are due, and moves the next one on. If more than [`MOST_READ`] are
+/// due, it takes only the first ones, so that at least as many are left as a catch-up may start.
 fn take_due(record: &mut Record, name: &str, calendar: &Calendar, now: Timestamp) -> Due {
     let Some(first) = record.state.next_at else { return Due::default() };
     let is_due = |at: &Timestamp| calendar.due_at(name, *at) <= now;
@@ -95,7 +95,8 @@ fn take_due(record: &mut Record, name: &str, calendar: &Calendar, now: Timestamp
 #[derive(Default)]
 struct Due {
     times: Vec<Timestamp>,
-    /// `true` if so many later ones are due that no catch-up starts one of these.
+    /// `true` if more are due later: at least as many as a catch-up starts, so it starts none of
+    /// these.
     are_older_left: bool,
 }
 
@@ -151,7 +152,7 @@ fn overlap(record: &mut Record, due: Vec<Waiting>, now: Timestamp) -> Vec<Waitin
     starts
 }
 
-/// Returns when to look whether the run has ended for which an occurrence waits.
+/// Returns when to look again whether the run that an occurrence waits for has ended.
 pub(super) fn look_at(since: Timestamp, now: Timestamp) -> Timestamp {
     now + (now.since(since) / 8).clamp(LOOK.0, LOOK.1)
 }

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use crate::model::{InvalidGate, InvalidName, InvalidTags, Timestamp};
 
-/// The reason why a schedule is refused. Each names the schedule, the value, and the way out.
+/// The reason why a schedule is refused. Each names the schedule and the value, and says what to
+/// use instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSchedule {

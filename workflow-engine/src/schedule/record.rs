@@ -171,8 +171,8 @@ impl Record {
         }
     }
 
-    /// Pauses the schedule. Occurrences that wait are skipped. Of a paused schedule, only an
-    /// operator changes the reason.
+    /// Pauses the schedule. Occurrences that wait are skipped. If the schedule is paused already,
+    /// only an operator can change the reason.
     pub fn pause(&mut self, cause: PauseCause, reason: &str, now: Timestamp) {
         let state = &mut self.state;
         state.skipped += state.waiting.len() as u64;

@@ -21,7 +21,7 @@ impl ZoneDataView {
     /// Returns the data of this program. Reads at most two short files.
     #[must_use]
     pub fn of_this_program() -> Self {
-        // The library tells its source by this text alone.
+        // The library reveals its source only by this text.
         let source = format!("{:?}", jiff::tz::db());
         match directory_in(&source) {
             Some(directory) => {

@@ -44,7 +44,7 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     /// whose transaction excludes every other one needs no lock.
     fn lock_lines(&mut self, lines: &BTreeSet<&SeatLine>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Returns the records of those of these limits that have one.
+    /// Returns the records of the limits that have one.
     fn read_limits(
         &mut self,
         names: &BTreeSet<&str>,
@@ -60,11 +60,11 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
         lines: &[(&SeatLine, u32)],
     ) -> impl Future<Output = Result<Vec<Vec<SeatRow>>, Self::Error>> + Send;
 
-    /// Returns until when the rates of these lines are used up, which it has locked, and the time
-    /// now. Sees every commit that ended before [`BatchTarget::lock_lines`] returned.
+    /// Returns until when the rates of these locked lines are used up, and the present time. Sees
+    /// every commit that ended before [`BatchTarget::lock_lines`] returned.
     fn read_line_rates(&mut self, lines: &[&SeatLine]) -> impl Future<Output = Result<ReadRates, Self::Error>> + Send;
 
-    /// Says until when the rates of these lines are used up, which it has locked.
+    /// Stores until when the rates of these locked lines are used up.
     fn use_line_rates(
         &mut self,
         lines: &[(&SeatLine, Timestamp)],
@@ -84,8 +84,8 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     /// Notes that these steps were called now.
     fn mark_called(&mut self, steps: &[(RunId, String)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Returns the revisions of those of these schedules that exist, which hold until the commit. A
-    /// store that locks rows locks them here, in the order of their names.
+    /// Returns the revisions of the schedules that exist. They hold until the commit. A store that
+    /// locks rows locks them here, in the order of their names.
     fn lock_schedules(
         &mut self,
         names: &BTreeSet<&str>,

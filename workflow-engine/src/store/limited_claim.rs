@@ -1,4 +1,4 @@
-//! A claim of which some queues have limits or gates.
+//! A claim from queues of which some have limits or gates.
 //!
 //! A run holds a slot of its queue and of its gate while its status is running. So no end, park or
 //! crash has to give a slot back, and none can be lost: they are counted. The row of the queue or

@@ -261,7 +261,7 @@ pub struct Claimed {
     /// The limited queues in which due runs may be left because the queue is full or paused, or
     /// another claim was at work on it.
     pub held_back: Vec<String>,
-    /// The queues of which the claim has found a gate full.
+    /// The queues in which the claim has found a full gate.
     pub full_gates: Vec<String>,
     /// When the rate of a held-back queue lets its next run begin.
     pub next_at: Option<Timestamp>,

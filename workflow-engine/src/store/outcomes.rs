@@ -15,7 +15,7 @@ pub struct MissingOutcome {
 }
 
 impl Outcomes {
-    /// Returns no outcomes yet, with a place for that of each of so many writes.
+    /// Returns an empty place for the outcome of each of this number of writes.
     #[must_use]
     pub fn of(writes: usize) -> Self {
         Self((0..writes).map(|_| None).collect())

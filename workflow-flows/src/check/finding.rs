@@ -52,7 +52,7 @@ pub enum Code {
     F060,
     /// The server of a tool cannot be reached.
     F070,
-    /// The server of a tool has the tool no longer, or with other arguments.
+    /// The server of a tool does not have the tool any more, or has it with other arguments.
     F071,
     /// The account may not call the tool.
     F072,

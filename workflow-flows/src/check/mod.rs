@@ -1,7 +1,7 @@
 //! Preflight: everything that can be known about a flow before it starts.
 //!
 //! [`check`] reads a document in any [`Dialect`], lowers it to the graph and applies every rule.
-//! All findings are told at once, each with its place, and with a [`Fix`] where the repair is
+//! All findings are reported at once, each with its place, and with a [`Fix`] where the repair is
 //! known. A document with a finding of [`Severity::Error`] gives no flow.
 
 mod bounds;

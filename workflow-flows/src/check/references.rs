@@ -18,7 +18,7 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
     each(lowering, |lowering, it| {
         let mut told = 0;
         for read in &it.reads {
-            // A name with a hyphen that CEL takes for a subtraction is told once.
+            // A name with a hyphen that CEL takes for a subtraction is reported once.
             if read.range.start >= told {
                 told = one(lowering, it, read);
             }

@@ -37,9 +37,9 @@ pub use version::{DeployedFlow, FlowDiagram, FlowSummary};
 /// Deploys flows, starts them and answers their gates. Interfaces such as REST and the command line
 /// are made of it. A clone shares the connections.
 ///
-/// Its errors are those of operators: with a code, a message and the way out. What changes a run is
-/// returned as an [`Action`](workflow_sdk::operate::Action), so that the caller performs it with an
-/// actor of its own, and the audit log keeps it.
+/// Its errors are those of operators: with a code, a message and help. It returns a change of a run
+/// as an [`Action`](workflow_sdk::operate::Action). The caller performs the action on behalf of its
+/// own actor, and the audit log keeps it.
 ///
 /// ```
 /// use workflow_flows::{FlowDocument, FlowStore, Flows};

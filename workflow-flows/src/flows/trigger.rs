@@ -83,7 +83,7 @@ impl Flows {
         })?;
         let key = match &hook.key {
             Some(template) => Some(self.key("body", &body, template).await?),
-            // Of a signed request whose sender identifies repetitions.
+            // The id of a request identifies repetitions only if the request is signed.
             None => request.id.filter(|_| hook.secret.is_some() && request.signature.is_some()).map(ToOwned::to_owned),
         };
         let key = key.map(|key| format!("hook:{}:{key}", hook.path));
@@ -229,8 +229,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Returns whether requests must be signed. Those to another webhook must be let in by another
-    /// rule, because its URL is no secret.
+    /// Returns whether requests must be signed. If not, another rule must decide which requests are
+    /// let in, because the URL is not a secret.
     #[must_use]
     pub const fn is_signed(&self) -> bool {
         self.secret.is_some()

@@ -13,7 +13,7 @@ pub enum Block {
     Dag {
         /// The steps, in the order of the document.
         steps: Vec<Step>,
-        /// At most so many steps run at once. `None`: all whose needs are met.
+        /// At most this many steps run at once. `None`: all whose needs are met.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         concurrency: Option<usize>,
     },

@@ -203,7 +203,7 @@ pub struct Approval {
     /// The template of what is shown.
     #[serde(default)]
     pub show: Value,
-    /// Ways in which they are told: tools or channels of the worker.
+    /// The tools or channels of the worker that notify these people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<String>,
     /// Runs at the step's timeout; its result stands for the step's. `None`: fails with F230.
@@ -269,7 +269,7 @@ pub struct KbWrite {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handoff {
-    /// The template of the account that is told.
+    /// The template of the account that gets the message.
     pub to: String,
     /// The template of the text.
     pub text: String,

@@ -31,7 +31,8 @@ pub(super) async fn run_handoff(frame: &Frame<'_>, step: &Step, handoff: &Handof
 pub(super) async fn tell(frame: &Frame<'_>, step: &str, channels: &[String], message: &Value) -> Vec<String> {
     let mut failures = Vec::new();
     for channel in channels {
-        // The message is rendered. It stands in the scope, so that no text of it is a template.
+        // The message is rendered already. It is passed in the scope, so that no text of it is read
+        // as a template.
         let call = ToolUse { tool: channel.clone(), args: "{{message}}".into(), external: false, texts: false };
         // The message of an approval has the token of the gate, which no failure may repeat.
         let token = message["token"].as_str().map(ToOwned::to_owned);

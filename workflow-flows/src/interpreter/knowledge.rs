@@ -28,7 +28,8 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
     };
     let Some(base) = frame.runtime().knowledge_base() else {
         let message = "this worker has no knowledge base; give it one with FlowRuntimeBuilder::knowledge_base";
-        // A transaction all the same: what another worker has written is read again here.
+        // This is a transaction too, so that a replay finds the transaction that a worker with a
+        // base has recorded.
         let lacks = |_tx: Tx| async { Err(failed(&step.id, &ToolError::new(ErrorClass::Unavailable, message))) };
         return frame.ctx.transaction(&step.id, lacks).retry(Retry::none()).await;
     };

@@ -14,8 +14,8 @@ use crate::expression::ResultKind;
 use crate::graph::{AtMax, Loop, OnItemError, Step, Until};
 use crate::{ErrorClass, FlowCode, FlowError};
 
-/// After so many turns a run continues as new, so that no history grows without bound. A constant:
-/// another number would make the replay of a run that is under way diverge.
+/// A run continues as new after this many turns, so that no history grows without bound. Never
+/// change it: with another number, the replay of a run that is under way would diverge.
 const TURNS_OF_A_GENERATION: u32 = 1_000;
 
 pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<Value> {

@@ -13,7 +13,7 @@ use crate::document::{Data, Lines, Node, Span};
 use crate::expression::{Expression, ExpressionError, bounds, nearest};
 use crate::graph::RetryRule;
 
-/// At most this many findings are told.
+/// The most findings that are reported.
 pub(crate) const MOST_FINDINGS: usize = 100;
 
 /// The defaults of a document for its steps.

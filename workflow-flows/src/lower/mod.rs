@@ -1,8 +1,8 @@
 //! Lowering: from the tree of a document to the graph, in each dialect.
 //!
-//! A lowering reports what it finds and goes on, so that all faults of a document are told at once.
-//! Beside the graph it writes an outline, which tells the checks where each step and expression
-//! stands.
+//! A lowering reports what it finds and goes on, so that all faults of a document are reported at
+//! once. Beside the graph it writes an outline, by which the checks know where each step and
+//! expression stands.
 
 mod attempts;
 mod block;

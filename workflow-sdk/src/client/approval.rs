@@ -14,7 +14,7 @@ use workflow_engine::store::{ApprovalCursor, ApprovalList, Outcome, WaitingAppro
 
 use super::{Client, ClientError};
 
-/// Approvals that one call reads at most.
+/// The most approvals that one call reads.
 const MAX_APPROVALS: u32 = 1000;
 
 /// The kind of an answer that a run waits for.
@@ -173,11 +173,11 @@ impl Client {
     /// a builder: set its options, then await it.
     ///
     /// # Errors
-    /// Awaiting the builder returns [`ClientError::NotAsked`] if the run neither waits for this
-    /// approval, [`ClientError::UnknownRun`], or [`ClientError::Database`]. The outcome
-    /// [`SignalOutcome::Repeated`] means that a decision was made before, and
-    /// [`AcceptedSignal::decision`] tells it. Its time is that of the decision, or, if the run has
-    /// taken the decision already, the time at which it did.
+    /// Awaiting the builder returns [`ClientError::NotAsked`] if the run does not wait for this
+    /// approval and has taken no decision about it, [`ClientError::UnknownRun`], or
+    /// [`ClientError::Database`]. The outcome [`SignalOutcome::Repeated`] means that a decision was
+    /// made before, and [`AcceptedSignal::decision`] returns it. [`AcceptedSignal::accepted_at`] is
+    /// the time of the decision, or, once the run has taken the decision, the time at which it did.
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the decision may or may not have been made. Making it
@@ -204,7 +204,13 @@ impl Client {
         Decide::new(self, run_id, key, true, by.into())
     }
 
-    /// Rejects what a run asks for. Works like [`Client::approve`].
+    /// Rejects what a run asks for, in the name of a person. Works like [`Client::approve`].
+    ///
+    /// # Errors
+    /// See [`Client::approve`].
+    ///
+    /// # Cancel safety
+    /// See [`Client::approve`].
     pub fn reject(&self, run_id: RunId, key: &str, by: impl Into<String>) -> Decide {
         Decide::new(self, run_id, key, false, by.into())
     }

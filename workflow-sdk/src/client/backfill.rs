@@ -13,7 +13,7 @@ use workflow_engine::store::{Outcome, StartOutcome, Write};
 use super::schedule::ReadSchedule;
 use super::{Client, ClientError, ScheduleHandle, timeout};
 
-/// Runs that are sent before the answers to the first of them are awaited.
+/// The number of runs that are queued before the answers to them are awaited.
 const PAGE: usize = 500;
 
 /// A builder for the runs of past occurrences: set its options, then await it. See
@@ -107,7 +107,7 @@ impl Backfill {
             if times.len() == known {
                 break;
             }
-            // A calendar and a zone tell each time, so a long list would keep its thread.
+            // Each time is computed by calendar and zone, so a long list would block the thread.
             tokio::task::yield_now().await;
         }
         match times.first() {
@@ -158,7 +158,7 @@ impl Backfill {
 }
 
 impl BackfillReport {
-    /// Counts the outcome of a start. A key that another run has means that the occurrence has its
+    /// Counts the outcome of a start. If another run has the key, the occurrence already has its
     /// run.
     fn count(&mut self, outcome: Outcome) -> Result<(), ClientError> {
         match outcome {

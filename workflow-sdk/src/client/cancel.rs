@@ -99,8 +99,8 @@ impl IntoFuture for Cancel {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            // The client asks, not the write: a write whose reply was lost is applied again, and
-            // must not pass for a second cancel.
+            // The client decides which cancel is the second one. The write cannot: it is applied
+            // again if its reply was lost, and that repetition is no second cancel.
             match self.client.run(self.run).await?.cancel_requested_at {
                 None => commit(&self.client, self.run, Write::Cancel(self.run)).await,
                 Some(_) => self.client.terminate(self.run).await,

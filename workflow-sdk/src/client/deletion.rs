@@ -5,22 +5,20 @@ use super::{Client, ClientError};
 
 impl Client {
     /// Deletes an ended run, in one commit with everything that belongs to it: its history, its
-    /// signals, published values and streams, its tags and its key. Returns how many rows that
-    /// were.
+    /// signals, published values and streams, its tags and its key. Returns the number of deleted
+    /// rows.
     ///
     /// Nothing of the run can be read afterwards, and its key may be used again: a start with it
     /// begins a new run. Children, forks and the parent of the run stay. A schedule counts a
     /// deleted run as ended.
     ///
-    /// A run is not deleted before it has ended, and a child not before its parent has received its
-    /// result. If such a parent has ended by a failure and is [tried again](Client::retry), its
-    /// wait for the deleted child fails with kind
-    /// [`ChildMissing`](crate::ErrorKind::ChildMissing).
+    /// A run cannot be deleted before it has ended, and a child not before its parent has received
+    /// its result or ended. If a parent has failed and is [tried again](Client::retry), its wait
+    /// for the deleted child fails with kind [`ChildMissing`](crate::ErrorKind::ChildMissing).
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`] if there is no such run, or not any more: deleting a run twice
-    /// is answered so. [`ClientError::NotEnded`], [`ClientError::StillAwaited`],
-    /// [`ClientError::Database`].
+    /// [`ClientError::UnknownRun`] if there is no such run, or if it was deleted before.
+    /// [`ClientError::NotEnded`], [`ClientError::StillAwaited`], [`ClientError::Database`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the run may or may not have been deleted. Deleting it again is

@@ -13,7 +13,7 @@ use workflow_engine::store::{Outcome, Write};
 use super::within::commit_within;
 use super::{Client, ClientError};
 
-/// How long an emission is tried whose event another transaction holds.
+/// How long an emission is retried while another transaction holds its event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A builder for an emission: set its options, then await it. Made by [`Client::emit`].
@@ -90,9 +90,9 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`ClientError::Payload`], [`ClientError::Name`],
-    /// [`ClientError::EventBusy`] or [`ClientError::Database`]. If the kind of the latter is
-    /// transient, the event may or may not have been emitted: an emission is not repeated, because
-    /// it would reach runs that have begun to wait since.
+    /// [`ClientError::EventBusy`] or [`ClientError::Database`]. If the kind of a database error is
+    /// transient, the event may or may not have been emitted. The client does not repeat an
+    /// emission, because a repetition would reach runs that have begun to wait since.
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the event may or may not have been emitted.

@@ -228,7 +228,7 @@ pub enum ClientError {
         /// serde_json's error.
         source: serde_json::Error,
     },
-    /// A schedule is refused. The error names the value and the way out.
+    /// A schedule is refused. The error names the refused value and says what to use instead.
     #[error(transparent)]
     Schedule(#[from] InvalidSchedule),
     /// There is no schedule of this name.

@@ -19,9 +19,9 @@ mod text;
 #[path = "explanation_tests.rs"]
 mod tests;
 
-/// The time without a step after which a claimed run counts as stalled. It is the longest time for
-/// which people wait without a doubt that something goes on (J. Nielsen, Response Times); a body is
-/// recorded as begun within milliseconds.
+/// The time without a step after which a claimed run counts as stalled. It is about the longest
+/// time that people wait before they doubt that something happens (J. Nielsen, Response Times). The
+/// begin of a body is recorded within milliseconds.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The reason why a run waits, as far as the database shows it. Made by

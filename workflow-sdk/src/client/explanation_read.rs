@@ -5,8 +5,8 @@ use crate::operate::Count;
 
 use super::{Client, ClientError, Explanation, Start};
 
-/// The most rows of steps without an outcome that are read to explain a run. If they are not all,
-/// the run's own row still shows what the run waits for.
+/// The most rows of steps without an outcome that are read to explain a run. If a run has more of
+/// them, its own row still shows what it waits for.
 const MOST_OPEN: u32 = 1_000;
 /// The largest note of a wait that is read to explain a run, in bytes.
 const NOTE_BYTES: u32 = 8 * 1024;
@@ -64,8 +64,9 @@ impl Client {
     ///
     /// The answer is that of [`Client::explain`] for a run that was started at this moment, so
     /// [`Explanation::Due`] means that no limit holds it back, and tells how many due runs of its
-    /// lane go first. [`Explanation::Scheduled`] means that the start has a delay. The next moment
-    /// may be another one. Another run with the key or single key of the start is not looked for.
+    /// lane go first. [`Explanation::Scheduled`] means that the start has a delay. A moment later
+    /// the answer may be different. The call does not look for another run that has the key or
+    /// single key of the start.
     ///
     /// # Errors
     /// See [`Client::start`] for a start that is refused; [`ClientError::Database`].
@@ -167,7 +168,7 @@ impl Client {
             return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
         }
         let Some(limit) = limits.concurrency else { return Ok(None) };
-        // A limit that was lowered has more runs beside it than it allows.
+        // After a limit was lowered, more runs may be under way than it allows.
         let bound = limit.saturating_add(MOST_AHEAD);
         let running = self.queue(&queue.name).running(bound.saturating_add(1)).await?;
         if running < limit {

@@ -148,7 +148,7 @@ impl<O> Fork<O> {
                 let (workflow, key) = (new.lane.workflow, new.key.unwrap_or_default());
                 Err(ClientError::KeyConflict { workflow, key, run_id: id })
             }
-            // It was deleted since it was read.
+            // The source run was deleted after it was read.
             Outcome::SourceMissing => Err(ClientError::UnknownRun { run_id: source }),
             other => Err(ClientError::unexpected(other)),
         }
@@ -233,13 +233,13 @@ impl Client {
     /// Starts a new run that keeps the history of another run up to a step and does the rest anew:
     /// see [`Fork::from`]. Returns a builder: set its options, then await it.
     ///
-    /// The source run may have any status and does not change. The new run has its workflow,
-    /// version, queue, input and tags unless an option says otherwise; it has not its key, deadline
-    /// or parent. The tag [`FORKED_FROM`] holds the id of the source run. Signals that kept steps
-    /// have consumed are part of their outcomes; signals that wait in the inbox of the source run
-    /// stay there. [`Ctx::random`](crate::Ctx::random), [`Ctx::uuid`](crate::Ctx::uuid) and
-    /// [`Ctx::idempotency_key`](crate::Ctx::idempotency_key) depend on the run, so the new run gets
-    /// other values.
+    /// The source run may have any status and does not change. The new run has the workflow,
+    /// version, queue, input and tags of the source run unless an option says otherwise. It does
+    /// not have its key, deadline or parent. The tag [`FORKED_FROM`] holds the id of the source
+    /// run. Signals that kept steps have consumed are part of their outcomes; signals that wait in
+    /// the inbox of the source run stay there. [`Ctx::random`](crate::Ctx::random),
+    /// [`Ctx::uuid`](crate::Ctx::uuid) and [`Ctx::idempotency_key`](crate::Ctx::idempotency_key)
+    /// depend on the run, so the new run gets other values.
     ///
     /// # Errors
     /// Awaiting the builder returns [`UnknownRun`](ClientError::UnknownRun),

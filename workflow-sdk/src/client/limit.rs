@@ -5,12 +5,12 @@ use workflow_engine::store::{DatabaseError, LimitWrite, LineRate, MOST_WAITING, 
 
 use super::{Client, ClientError, Explanation};
 
-/// The number of lines that one look for free seats covers. The next look goes on after them.
+/// The most lines that one search for free seats reads. The next search begins after them.
 const LINES: u32 = 500;
 
-/// A limit for steps, to see and to change its rule. Made by [`Client::limit`].
+/// A handle of a limit for steps, which reads and changes its rule. Made by [`Client::limit`].
 ///
-/// A change holds within 2 s everywhere. Bodies that run are never stopped.
+/// A change takes effect in every process within 2 s. Running bodies are never stopped.
 ///
 /// ```
 /// # use workflow_sdk::prelude::*;
@@ -92,8 +92,8 @@ impl LimitHandle {
     }
 
     /// Sets a rule that holds in place of the one that workers declare, until it is
-    /// [cleared](LimitHandle::clear). If it allows less than what runs, nothing begins until enough
-    /// bodies have ended.
+    /// [cleared](LimitHandle::clear). If more bodies run than the rule allows, no further one
+    /// begins until enough have ended.
     ///
     /// # Errors
     /// [`ClientError::Name`] for the name of the limit, [`ClientError::Rate`],
@@ -106,7 +106,8 @@ impl LimitHandle {
         self.change(LimitChange::Override(Some(rule))).await
     }
 
-    /// Lets the rule hold again that workers declare. If none does, steps that name the limit fail.
+    /// Removes the rule that was [set](LimitHandle::set), so that the rule that workers declare
+    /// holds again. If no worker declares one, steps that name the limit fail.
     ///
     /// # Errors
     /// See [`LimitHandle::set`].

@@ -289,7 +289,7 @@ impl Client {
     ///
     /// If few runs match, and no index serves the filter, the call reads until the page is full or
     /// no run is left. [`OperateRuns::runs`](crate::operate::OperateRuns::runs) searches in parts,
-    /// and for more.
+    /// by more conditions.
     ///
     /// # Errors
     /// [`ClientError::Database`] if the database cannot be reached.

@@ -30,19 +30,20 @@ impl Client {
     /// pool's connect options: one connection for writes, one for notifications, and one for the
     /// lease of each worker. These do not run the pool's `after_connect`.
     ///
-    /// The pool stays the application's. The client never closes it; once the application has, each
-    /// call fails with [`Unreachable`](crate::DatabaseErrorKind::Unreachable), so end the workers
-    /// first. Give the pool more connections than the application holds while it calls the client:
-    /// a read waits for a free one, as long as the pool allows (`acquire_timeout`).
+    /// The pool stays the application's. The client never closes it. Once the application has
+    /// closed it, each call fails with [`Unreachable`](crate::DatabaseErrorKind::Unreachable), so
+    /// end the workers first. Give the pool more connections than the application holds while it
+    /// calls the client: a read waits for a free one, as long as the pool allows
+    /// (`acquire_timeout`).
     ///
-    /// Returns a builder: set its options, then await it. `docs/guide/connecting.md` says what
-    /// suits.
+    /// Returns a builder: set its options, then await it. `docs/guide/connecting.md` says which
+    /// settings suit.
     ///
     /// # Errors
     /// Awaiting the builder returns [`ConnectError`](crate::ConnectError), with
-    /// [`UnsuitablePool`](crate::ConnectError::UnsuitablePool) for a pool that is closed, for one
-    /// of SQLite whose database is in memory, or whose connections lock the file for themselves or
-    /// set another journal mode than WAL.
+    /// [`UnsuitablePool`](crate::ConnectError::UnsuitablePool) for a closed pool. A pool of SQLite
+    /// is also unsuitable if its database is in memory, or if its connections lock the file for
+    /// themselves or set another journal mode than WAL.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;

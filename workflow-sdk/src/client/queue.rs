@@ -10,10 +10,10 @@ use super::{Client, ClientError};
 /// The most runs that a gate gives in one turn.
 const MAX_WEIGHT: u32 = 1000;
 
-/// A queue of the database, to limit, pause and resume it. Made by [`Client::queue`].
+/// A handle of a queue, which limits, pauses and resumes it. Made by [`Client::queue`].
 ///
-/// A change holds within 2 s everywhere, because a worker reads the limits of its queues once per
-/// second. Runs that are under way are never stopped.
+/// A change takes effect on every worker within 2 s, because a worker reads the limits of its
+/// queues once per second. Runs that are under way are never stopped.
 ///
 /// ```
 /// # use workflow_sdk::prelude::*;
@@ -160,8 +160,8 @@ impl QueueHandle {
         Ok(self.client.queues().await?.into_iter().find(|record| record.name == self.name))
     }
 
-    /// Returns the number of runs of the queue that workers drive now. Counts to at most `at_most`,
-    /// because to count many runs takes long.
+    /// Returns the number of runs of the queue that workers drive now. Counts up to `at_most`,
+    /// because counting many runs takes long.
     ///
     /// # Errors
     /// [`ClientError::Database`], [`ClientError::TimedOut`].
@@ -179,8 +179,8 @@ impl QueueHandle {
     }
 
     /// Returns the number of runs of the queue that wait and have not begun, with those behind its
-    /// gates: those that [`QueueLimits::max_waiting`] bounds. Counts to at most `at_most`, because
-    /// to count many runs takes long.
+    /// gates: those that [`QueueLimits::max_waiting`] bounds. Counts up to `at_most`, because
+    /// counting many runs takes long.
     ///
     /// # Errors
     /// [`ClientError::Database`], [`ClientError::TimedOut`].
@@ -214,7 +214,7 @@ impl QueueHandle {
     }
 
     /// Sets how many runs a gate of the queue gives in one turn. Default: 1. Range: 1 to 1000;
-    /// other numbers are cut to it. The gate need not be known yet.
+    /// another number is moved into the range. The gate need not be known yet.
     ///
     /// # Errors
     /// [`ClientError::Name`] for the name of the gate or of the queue, [`ClientError::Database`],
@@ -237,8 +237,8 @@ impl QueueHandle {
     }
 
     /// Sets limits that hold in place of those that workers declare, until they are
-    /// [cleared](QueueHandle::clear_limits). Limits that are lower than what is under way let
-    /// nothing new begin until enough of it has ended.
+    /// [cleared](QueueHandle::clear_limits). If more runs are under way than the new limits allow,
+    /// no further run begins until enough have ended.
     ///
     /// # Errors
     /// [`ClientError::Name`] for the name of the queue, [`ClientError::Rate`] for a rate that is
@@ -251,7 +251,8 @@ impl QueueHandle {
         self.change(QueueChange::Override(Some(limits))).await
     }
 
-    /// Lets the limits hold again that workers declare.
+    /// Removes the limits that were [set](QueueHandle::set_limits), so that the limits that workers
+    /// declare hold again.
     ///
     /// # Errors
     /// See [`QueueHandle::set_limits`].
@@ -264,8 +265,8 @@ impl QueueHandle {
 
     /// Keeps workers from claiming runs of the queue until it is [resumed](QueueHandle::resume).
     /// Runs that a worker drives go on until they end or park. Deadlines pass, and cancels end runs
-    /// that were never claimed. A queue that is paused gets the new reason. Range of the reason: 1
-    /// to 255 bytes, no control characters.
+    /// that were never claimed. If the queue is paused already, only its reason changes. Range of
+    /// the reason: 1 to 255 bytes, no control characters.
     ///
     /// # Errors
     /// [`ClientError::Name`] for the reason or the name of the queue, [`ClientError::Database`],

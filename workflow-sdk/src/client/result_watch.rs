@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const POLL_INTERVAL_A_RUN: Duration = Duration::from_micros(200);
 
 /// The time between two looks for awaited runs that the database does not have, in poll intervals.
-/// Only this process tells of the runs that it deletes.
+/// Deletions by other processes are found only by this look.
 const POLLS_PER_LOOK_FOR_MISSING: u32 = 4;
 
 /// Poll interval on a store in this process: it loses no notification, and its clock may jump over
@@ -33,11 +33,11 @@ const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 
-/// How long ago a run was started that may end within [`FIRST_QUESTION_DELAY`].
+/// The age up to which a run counts as fresh: it may end within [`FIRST_QUESTION_DELAY`].
 const FRESH: Duration = Duration::from_millis(100);
 
-/// How long a wait for a fresh run does not ask the database whether the run has ended. Most runs
-/// that this process drives end sooner, and the executor reports their ends.
+/// How long a wait for a fresh run relies on the executor's report before it asks the database
+/// whether the run has ended. Most runs that this process drives end sooner.
 const FIRST_QUESTION_DELAY: Duration = Duration::from_millis(10);
 
 /// All waits for results in this process. The executor reports runs that end here; for other runs
@@ -151,7 +151,7 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         } else {
             poll_interval
         };
-        // Runs that are added all the time do not keep it from the others.
+        // A steady flow of added runs must not keep this task from the other runs.
         tokio::select! {
             biased;
             changed = changes.changed(), if pause == poll_interval => if changed.is_err() { return } else { changes.mark_changed() },

@@ -340,7 +340,7 @@ impl ScheduleHandle {
         let unreadable =
             |error: InvalidSchedule| UnreadableSchedule { name: self.name.clone(), reason: error.to_string() };
         let calendar = record.calendar(&self.name).map_err(unreadable)?;
-        // After the row: a worker has not fired it with a later time.
+        // Read after the row, so that this time is not before the last firing that the row shows.
         let now = self.client.now().await?;
         Ok(ReadSchedule { row, record, calendar, now })
     }
@@ -379,10 +379,10 @@ impl fmt::Debug for ScheduleHandle {
 
 /// The outcome of a change of a schedule that was read.
 pub(super) enum Change<T> {
-    /// Nothing.
+    /// The schedule stays as it is.
     None(T),
-    /// It is written.
+    /// The schedule is written.
     Write(T),
-    /// It is written, and a run starts.
+    /// The schedule is written, and a run starts.
     Start(T, Box<NewRun>),
 }

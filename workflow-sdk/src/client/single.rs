@@ -12,7 +12,7 @@ use super::{Client, ClientError, Start};
 /// one: 3660 days.
 pub const MAX_SINGLE_TIME: Duration = Duration::from_secs(3660 * 24 * 3600);
 
-/// How long a start is tried whose single key another transaction holds.
+/// How long a start is retried while another transaction holds its single key.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often a debounced start is tried while the run that it is to move changes.
@@ -142,12 +142,12 @@ impl SingleOptions {
         Ok(())
     }
 
-    /// Whether the start accepts a run with another input.
+    /// Returns `true` if the start accepts a run with another input.
     pub(super) fn accepts_any_input(&self) -> bool {
         self.once_per.is_some()
     }
 
-    /// Whether the start fails if another run has the single key.
+    /// Returns `true` if the start fails while another run has the single key.
     pub(super) fn refuses(&self) -> bool {
         self.on_conflict == Some(Single::Refuse)
     }
@@ -250,7 +250,7 @@ impl<O> Start<O> {
     }
 
     /// Starts a [debounced](Start::debounce) run at most this long after its first call, however
-    /// often further calls come. Each call says it anew. Default: no such limit. Range: at least
+    /// often further calls come. Each call sets it anew. Default: no such limit. Range: at least
     /// the delay, at most [`MAX_SINGLE_TIME`].
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.single.max_wait = Some(max_wait);
@@ -263,10 +263,10 @@ impl<O> Start<O> {
     /// to 235 bytes, no control characters; of the period: more than 0, at most
     /// [`MAX_SINGLE_TIME`].
     ///
-    /// Periods follow each other from 1970-01-01 UTC on the database's clock, so those of an hour
-    /// or a day begin with it. Each is counted by itself: two starts around the end of a period may
-    /// come right after each other. The run's idempotency key is the key with the number of the
-    /// period, so not together with [`Start::key`] or [`KeyReuse::AfterFailure`].
+    /// Periods are counted from 1970-01-01 UTC on the database's clock, so a period of a day is a
+    /// day of UTC. Two starts may come right after each other if a period ends between them. The
+    /// run's idempotency key is the key with the number of the period. So this option cannot be
+    /// used together with [`Start::key`] or [`KeyReuse::AfterFailure`].
     ///
     /// ```
     /// # use workflow_sdk::prelude::*;
@@ -300,9 +300,9 @@ impl Tries {
     }
 
     /// Returns the outcome if it is the last one. Otherwise waits as long as needed, and changes
-    /// the run for the next try. A debounced start first takes the key to be free. If a run has it,
-    /// the next try moves that run: only then is it known to which run a codec has to bind the
-    /// input.
+    /// the run for the next try. The first try of a debounced start assumes that the key is free.
+    /// If a run has it, the next try moves that run, because only then is it known to which run a
+    /// codec has to bind the input.
     pub(super) async fn next(&mut self, run: &mut NewRun, outcome: Outcome) -> Result<Option<Outcome>, ClientError> {
         self.count += 1;
         let debounced = run.single.as_mut().filter(|single| single.key.until == SingleUntil::Begin);

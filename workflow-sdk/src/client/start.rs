@@ -161,8 +161,8 @@ impl<O> Start<O> {
     }
 
     /// Sets how soon the run is claimed for the first time, among the due runs of its workflow and
-    /// version in its queue. Default: [`Priority::Normal`]. The head start of each priority stands
-    /// with it: a run that has waited for that much longer goes first.
+    /// version in its queue. Default: [`Priority::Normal`]. [`Priority`] says how long the head
+    /// start of each is: a run that has waited for that much longer goes first.
     ///
     /// ```
     /// # use workflow_sdk::prelude::*;
@@ -228,8 +228,8 @@ impl<O> Start<O> {
     ///
     /// On SQLite the transaction holds the write lock of the file until it ends, so keep it short.
     /// Begin it with `BEGIN IMMEDIATE` if it reads before it writes. On PostgreSQL it holds the
-    /// single key of the start until it ends: other starts of that key wait. It does not see the
-    /// starts of other open transactions, nor they its own, so these may exceed
+    /// single key of the start until it ends: other starts of that key wait. Open transactions do
+    /// not see each other's starts, so together they may exceed
     /// [`QueueLimits::max_waiting`](crate::QueueLimits::max_waiting).
     ///
     /// # Errors

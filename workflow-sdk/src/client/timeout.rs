@@ -37,7 +37,7 @@ impl CallLimit {
 }
 
 impl Client {
-    /// Returns the limit of a call that begins now; `None` without a time-out.
+    /// Returns the limit of a call that begins now; `None` without a timeout.
     pub(super) fn call_limit(&self) -> Option<CallLimit> {
         self.0.call_timeout.map(|after| CallLimit { after, at: Instant::now() + after })
     }
@@ -57,8 +57,8 @@ impl Client {
         outcome(limit, pending).await
     }
 
-    /// Queues a write. After an error nothing was queued. A standby would fail after a try for as
-    /// long as the call may take, so it is refused at once.
+    /// Queues a write. After an error nothing was queued. Refuses a write to a standby at once,
+    /// because it would only fail when the time of the call is over.
     pub(super) async fn enqueue(&self, limit: Option<CallLimit>, write: Write) -> Result<PendingOutcome, ClientError> {
         if let Some(standby) = self.store().standby() {
             return Err(ClientError::Standby(standby.clone()));
@@ -67,8 +67,8 @@ impl Client {
     }
 }
 
-/// Waits for the outcome of a write that was queued, which is committed whether the wait ends or
-/// not.
+/// Waits for the outcome of a write that was queued. The write is committed even if the wait ends
+/// first.
 pub(super) async fn outcome(limit: Option<CallLimit>, pending: PendingOutcome) -> Result<Outcome, ClientError> {
     CallLimit::run(limit, true, async { Ok(pending.await.map_err(|_| ExecutorStopped)?) }).await
 }

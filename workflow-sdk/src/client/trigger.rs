@@ -37,7 +37,7 @@ impl Trigger {
     async fn start(self) -> Result<RunHandle<Value>, ClientError> {
         let Self { schedule, input } = self;
         let input = input.transpose()?;
-        // Of one id in every try, so that it starts once.
+        // The run keeps its id in every try, so that it starts once.
         let mut first: Option<NewRun> = None;
         let change = |read: &mut ReadSchedule| {
             let run = match &first {

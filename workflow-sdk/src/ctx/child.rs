@@ -326,7 +326,8 @@ impl<'a, O> Child<'a, O> {
     }
 
     /// Starts the child and does not wait for its end. The child continues when this run ends,
-    /// unless [`DetachedChild::on_parent_end`] says otherwise.
+    /// unless [`DetachedChild::on_parent_end`] says otherwise. Errors and cancel safety are those
+    /// of [`Ctx::child`], except that an error of the child is not returned.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;

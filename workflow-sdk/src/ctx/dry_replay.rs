@@ -74,8 +74,8 @@ fn replay_once(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Hal
         span: OpenSpan::none(),
     };
     let cell = RunCell::new(settings, steps.clone(), Arc::clone(&port));
-    // On hold, a call that is not recorded does not begin, neither a body nor a sleep. So a dry
-    // replay adds no outcome.
+    // While the run is on hold, no body and no sleep begins that is not recorded. So a dry replay
+    // adds no outcome.
     cell.hold(true);
     let mut poller = Poller::new(entry.call(Arc::clone(&cell), run.input.clone()), port);
     let halt = drive(&cell, &mut poller);

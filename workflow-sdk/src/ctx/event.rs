@@ -79,6 +79,9 @@ impl<S> Ctx<S> {
     /// Awaiting it returns an error of kind [`Refused`](ErrorKind::Refused) for an invalid name or
     /// key, or a payload that cannot be stored.
     ///
+    /// # Cancel safety
+    /// See [`Ctx::step`].
+    ///
     /// ```
     /// use workflow_sdk::prelude::*;
     ///

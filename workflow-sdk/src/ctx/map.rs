@@ -207,7 +207,7 @@ impl<'a, T> Map<'a, T> {
     fn begin_items(&mut self, scope: &str, waker: &Waker) {
         while let Some(begin) = &mut self.begin {
             let number = self.results.len();
-            // A limit that was lowered does not hold items back that have recorded outcomes.
+            // A limit that was lowered does not hold back items that have recorded outcomes.
             if self.running.len() >= self.limit && !self.cell.hold_back(scope, number, waker) {
                 return;
             }

@@ -131,8 +131,8 @@ pub struct WaitForSignal<'a, T> {
 }
 
 impl<T> WaitForSignal<'_, T> {
-    /// Sets how long to wait, counted from the first poll. Zero looks into the inbox once. Default:
-    /// without a limit.
+    /// Sets how long to wait, counted from the first poll. With zero, the wait looks into the inbox
+    /// once and ends. Default: without a limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.inbox.wait.timeout = Some(timeout);
         self

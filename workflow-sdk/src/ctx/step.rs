@@ -40,8 +40,8 @@ impl<T> Unpin for Step<'_, T> {}
 
 type RoundTrip<T> = fn(&OutputOf<'_>, &T, usize) -> Result<(String, T), PayloadError>;
 
-/// How the value is stored and read back. A step keeps both functions, so that a value that cannot
-/// be stored causes one error of the compiler: where the step is made, and not where it is awaited.
+/// The functions that store the value and read it back. A step keeps both, so that the compiler
+/// reports a value that cannot be stored once: where the step is made, not where it is awaited.
 struct Encoding<T> {
     /// Returns the value as text, and the value that the text decodes to.
     round_trip: RoundTrip<T>,
@@ -128,8 +128,8 @@ impl<T> Step<'_, T> {
     /// [timeout](Step::timeout) counts from the beginning of the body.
     ///
     /// If the limit has a rate, an attempt gets its seat when the rate lets its body begin. Each
-    /// attempt counts. A begin counts from the commit that gives the seat, so a body whose worker
-    /// dies after that commit may count twice, and none begins without counting.
+    /// attempt counts. A begin counts at the commit that gives the seat. So a body whose worker
+    /// dies after that commit may count twice, but no body begins without counting.
     ///
     /// Range of both texts: 1 to 255 bytes, no control characters. If one is out of range, if the
     /// step has a limit already, or if the limit is neither declared nor set, the step fails with

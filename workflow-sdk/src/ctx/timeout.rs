@@ -107,7 +107,7 @@ impl<T> Future for Timeout<'_, T> {
                 },
             },
         };
-        // Both end now and not with this value, because a caller may keep it.
+        // The future and the sleep end now, because a caller may keep this value.
         timeout.future = None;
         timeout.sleep.cancel();
         Poll::Ready(result)

@@ -71,13 +71,14 @@ impl DatabaseGauges {
         self
     }
 
-    /// Reads the database and sets the gauges, unless they are younger than [`MOST_AGE`]. Of
-    /// calls that overlap, one reads, and the others wait for it.
+    /// Reads the database and sets the gauges, unless they are younger than [`MOST_AGE`]. If calls
+    /// overlap, one reads and the others wait for it.
     ///
     /// # Errors
     /// [`Unavailable`](crate::operate::OperateErrorCode::Unavailable) or
     /// [`TimedOut`](crate::operate::OperateErrorCode::TimedOut): `workflow_database_up` is then 0,
-    /// and the other gauges keep their values. An error is kept as long as values are, too.
+    /// and the other gauges keep their values. An error is returned for as long as values would be
+    /// kept.
     ///
     /// # Cancel safety
     /// If the future is dropped, the next call reads again.
@@ -183,7 +184,7 @@ fn values(answers: &Answers, now: Timestamp) -> Vec<Value> {
         add(&metric::QUEUE_LIMIT, label, queue.limits.concurrency.map_or(f64::INFINITY, f64::from));
     }
     for workflow in &answers.workflows {
-        // One value per queue, with 0, so that an alert ends.
+        // Each queue has a value, even if it is 0, so that an alert ends.
         let mut unserved: Vec<(&str, u32)> = Vec::new();
         for version in &workflow.versions {
             match unserved.last_mut() {

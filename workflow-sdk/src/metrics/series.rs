@@ -18,7 +18,7 @@ pub(super) const MOST_LANES: usize = 1_000;
 /// The most steps of a workflow that get labels of their own. The others share the label [`OTHER`].
 pub(super) const MOST_STEPS: usize = 200;
 
-/// The label of what is beyond the bounds.
+/// The label that lanes and steps beyond these bounds share.
 pub(super) const OTHER: &str = "other";
 
 /// The series without labels, or with few of them.

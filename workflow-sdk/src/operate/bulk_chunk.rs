@@ -46,7 +46,7 @@ pub async fn next_bulk_chunk(
     let now = store.next_due(&[]).await?.now;
     let blockers = Blockers::read(store, &query, now).await?;
     let mut conditions = conditions(&query, row.created_at, blockers);
-    // By the clock of the store, because an id says what the clock of its client said.
+    // Checked by the clock of the store, because the time in an id is from the clock of a client.
     conditions.created = conditions.created.narrowed(None, Some(row.created_at + Duration::from_micros(1)));
     let list = RunList {
         conditions,

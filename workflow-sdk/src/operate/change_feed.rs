@@ -1,4 +1,5 @@
-//! Finds changes by comparing what is read with what was read before. Neither reads nor waits.
+//! Finds changes by comparing each read with the one before. This module itself neither reads nor
+//! waits.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -13,11 +13,11 @@ use super::{ChangePage, EmittedPage, ListChanges, ListEmitted, OperateError, Sto
 pub trait OperateChanges: fmt::Debug + Send + Sync {
     /// Returns what has changed since a place, and waits for it if nothing has.
     ///
-    /// Take a cursor first, then read what is to be shown, then ask with the cursor again and
-    /// again: no change is lost. What is watched is read again whenever the database has changed,
-    /// and compared with what was read before. So a commit is seen whatever its order, and the
-    /// changes of one thing between two reads are one. A process reads once for all its waiting
-    /// callers, at most every 0.4 seconds, and not at all while there are none.
+    /// To lose no change, take a cursor first, then read what is to be shown, then repeat this call
+    /// with the last cursor. The watched runs are read again whenever the database has changed, and
+    /// are compared with the read before. So every commit is seen, in whatever order, and several
+    /// changes of one thing between two reads count as one. A process reads once for all its
+    /// waiting callers, at most every 0.4 seconds, and not at all while there are none.
     ///
     /// A call that does not wait returns all changes that were committed before it. A run that
     /// becomes due by the time alone is not a change.

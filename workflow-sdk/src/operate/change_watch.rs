@@ -35,7 +35,7 @@ const MOST_FEEDS: usize = 256;
 /// The rows of a history that one read returns. The database looks at up to five times as many.
 const HISTORY_PART: u32 = 4_000;
 
-/// All that the readers of a process watch.
+/// The feeds that the readers of a process watch.
 #[derive(Default)]
 pub(crate) struct ChangeWatch {
     pulse: Pulse,
@@ -82,7 +82,7 @@ impl ChangeWatch {
         place: Option<ChangePlace>,
     ) -> Result<(Option<Vec<Change>>, ChangePlace), OperateError> {
         let ends_at = Instant::now() + wait;
-        // A reader that does not wait gets all that was committed before its call.
+        // A reader that does not wait gets all changes that were committed before its call.
         let is_to_be_exact = place.is_some() && wait.is_zero();
         self.pulse.read_after(client, if is_to_be_exact { Duration::ZERO } else { SHORTEST_PAUSE }).await?;
         loop {
@@ -136,7 +136,7 @@ impl Feed {
     /// the look.
     async fn catch_up(&self, client: &Client, pulse: &Pulse) -> Result<u64, OperateError> {
         let mut looking = self.looking.lock().await;
-        // Before the look, so that a commit beside it leads to another look.
+        // Read before the look, so that a commit during it leads to another look.
         let count = pulse.count();
         if looking.seen == Some(count) {
             return Ok(count);
@@ -181,7 +181,7 @@ impl Watched {
                     }
                     Err(error) => return Err(error),
                 };
-                // The time shows in no change.
+                // No change shows the time.
                 let created_at = run.created_at;
                 let run = RunSummary::of(run, created_at);
                 let attempts = attempts(client, *id, watched.read_after(&run)).await?;
@@ -280,7 +280,7 @@ impl Pulse {
             notifier.listen().await;
             last.commits = Some(notifier.commits());
         }
-        // Before the read, so that a commit beside it is a hint for the next one.
+        // Marked before the read, so that a commit during it is a hint for the next one.
         last.commits.iter_mut().for_each(watch::Receiver::mark_unchanged);
         let version = client.read(client.store().data_version()).await?;
         last.at = Some(Instant::now());

@@ -21,7 +21,7 @@ impl From<InvalidSchedule> for OperateError {
     }
 }
 
-/// Returns the code of an error and the way out.
+/// Returns the code of an error, and what to do about it.
 fn answer(error: &ClientError) -> (OperateErrorCode, String) {
     use OperateErrorCode as Code;
     let (code, help) = match error {
@@ -109,7 +109,7 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
             DatabaseErrorKind::OldTimeline => {
                 (Code::Unavailable, "let the address of the database lead to the new primary, then try again")
             }
-            // Of another crate, so it may grow.
+            // The enum is in another crate and may get further variants.
             _ => (Code::Unavailable, "check that the database runs and can be reached, then try again"),
         },
         ClientError::Standby(standby) => {
@@ -126,7 +126,7 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
     (code, help.into())
 }
 
-/// Returns the way out of a schedule that is refused.
+/// Returns what to use instead in a schedule that is refused.
 fn mend(invalid: &InvalidSchedule) -> String {
     match invalid {
         InvalidSchedule::NoTimes { .. } => "give it a cron expression or an interval".to_owned(),

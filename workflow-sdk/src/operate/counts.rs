@@ -36,7 +36,7 @@ impl Count {
         Self { runs: rows.min(bound), at_least: rows > bound }
     }
 
-    /// Returns the count of those of the rows that were looked at which have a property.
+    /// Returns the count of the rows with a property among those that were looked at.
     fn among(looked_at: u32, rows: u32) -> Self {
         Self { runs: rows.min(MOST_COUNTED), at_least: looked_at > MOST_COUNTED }
     }

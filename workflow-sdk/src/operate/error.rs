@@ -86,9 +86,9 @@ impl OperateErrorCode {
     }
 }
 
-/// Why a call of [`Operate`](super::Operate) failed. Nothing was changed. Of an order that fails
-/// with [`TimedOut`](OperateErrorCode::TimedOut) or
-/// [`Unavailable`](OperateErrorCode::Unavailable), the effect is unknown.
+/// Why a call of [`Operate`](super::Operate) failed. Nothing was changed. If an order fails with
+/// [`TimedOut`](OperateErrorCode::TimedOut) or [`Unavailable`](OperateErrorCode::Unavailable), its
+/// effect is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}; {help}")]
 #[non_exhaustive]
@@ -105,7 +105,8 @@ pub struct OperateError {
 }
 
 impl OperateError {
-    /// Returns an error, for implementations of [`Operate`](super::Operate). `help` is the way out.
+    /// Returns an error, for implementations of [`Operate`](super::Operate). `help` says what to do
+    /// about it.
     pub fn new(code: OperateErrorCode, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: help.into(), query: None }
     }

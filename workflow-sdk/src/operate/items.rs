@@ -117,7 +117,7 @@ pub(super) async fn emitted(client: &Client, list: ListEmitted) -> Result<Emitte
         changes.cursor = Some(client.changes(changes.clone()).await?.cursor);
     }
     loop {
-        // The cursor and the end before the items, so that no later item is missed.
+        // The cursor and the end are read before the items, so that no later item is missed.
         let has_ended = run::found(client, list.run).await?.status.is_terminal();
         let read = client.store().emitted(list.run, &list.name, after, list.limit);
         let items: Vec<EmittedView> = client.read(read).await?.into_iter().map(EmittedView::from).collect();

@@ -133,8 +133,8 @@ impl<'de> Deserialize<'de> for Order {
     }
 }
 
-/// The least a person or program must be allowed to, to give an order. Each role may do what those
-/// before it may.
+/// The rights that a person or program has, and that an order needs. Each role has the rights of
+/// the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

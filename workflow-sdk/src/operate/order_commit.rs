@@ -1,4 +1,4 @@
-//! Carries orders out, with the calls of the client. These make all checks.
+//! Performs orders with the calls of the client, which make all checks.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ fn number_of(audit: AuditId) -> u64 {
     audit.as_uuid().as_u64_pair().1
 }
 
-/// Returns a warning. A read that fails refuses no order: in an outage the order matters more.
+/// Returns a warning. If the read fails, the order is still performed: in an outage the order
+/// matters more than the warning.
 fn hint(warning: Result<Option<String>, OperateError>) -> Option<String> {
     warning.unwrap_or_else(|error| {
         tracing::debug!(%error, "whether the name is known was not read");
@@ -290,7 +291,7 @@ async fn decide(
     }
 }
 
-/// Reads how a run has ended that takes no signal any more.
+/// Reads how a run that takes no signal any more has ended.
 async fn ended(client: &Client, run: RunId) -> Result<OrderOutcome, OperateError> {
     Ok(OrderOutcome::AlreadyEnded { status: client.run(run).await?.status })
 }

@@ -76,7 +76,13 @@ pub trait OperateRuns: fmt::Debug + Send + Sync {
     async fn run(&self, run: RunId) -> Result<RunDetail, OperateError>;
 
     /// Waits until a run has ended, for at most this long, and reads it. A run that has not ended
-    /// by then is returned as it is. Errors and cancel safety are those of [`OperateRuns::run`].
+    /// by then is returned as it is.
+    ///
+    /// # Errors
+    /// See [`OperateRuns::run`].
+    ///
+    /// # Cancel safety
+    /// See [`OperateRuns::run`].
     ///
     /// ```
     /// # use workflow_sdk::prelude::*;

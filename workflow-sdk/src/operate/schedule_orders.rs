@@ -93,7 +93,7 @@ impl UpdateSchedule {
         Self { schedule: schedule.into(), input: None, settings: ScheduleSettings::default() }
     }
 
-    /// Returns `true` if the order says nothing.
+    /// Returns `true` if the order changes no setting and no input.
     pub(super) fn is_empty(&self) -> bool {
         self.input.is_none() && self.settings == ScheduleSettings::default()
     }

@@ -313,7 +313,7 @@ pub(super) async fn timeline(client: &Client, list: ListTimeline) -> Result<Time
     };
     let scan = HistoryScan { run: id, rows, payload_bytes: NOTE_BYTES };
     let read = client.read(client.store().history_page(&scan)).await?;
-    // After the rows: they are not newer than the run.
+    // Read after the rows, so that they are not newer than the run.
     let run = run::found(client, id).await?;
     let now = client.read(client.store().next_due(&[])).await?.now;
     let Steps { attempts, complete, cut } =

@@ -12,7 +12,7 @@ use workflow_engine::store::{
 use super::TransferError;
 use crate::client::open_transferable;
 
-/// After this time a worker whose lock was free is looked at again.
+/// The time after which a worker whose lock was free is checked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A database that takes part in a move.

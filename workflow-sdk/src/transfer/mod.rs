@@ -177,8 +177,8 @@ impl Transfer {
     ///
     /// # Errors
     /// [`TransferError::NotMoving`], [`TransferError::AlreadyMoved`], [`TransferError::Connect`],
-    /// [`TransferError::Database`]; [`TransferError::OtherSource`] for a target, whose copy must
-    /// not be used.
+    /// [`TransferError::Database`]; [`TransferError::OtherSource`] if the database is the target of
+    /// a move, because its copy must not be used.
     ///
     /// # Cancel safety
     /// If the future is dropped, the source may or may not be open. Undoing again is safe.

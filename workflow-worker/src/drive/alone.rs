@@ -12,8 +12,9 @@ use crate::shared::Shared;
 
 /// Drives a run alone in this process, for a while or until its first outcome; then beside others.
 ///
-/// The database knows before and after, so a death is blamed on the run exactly if it was alone.
-/// Returns the slot too: until the last write is committed, the run counts as driven alone.
+/// The beginning and the end of that are written to the database, so a death is blamed on the run
+/// exactly if it was alone. Returns the slot too: until the last write is committed, the run counts
+/// as driven alone.
 pub(super) async fn drive_alone(
     shared: &Shared,
     run: &ClaimedRun,
@@ -32,7 +33,8 @@ pub(super) async fn drive_alone(
     tracing::warn!(%run_id, workflow, crashes, "the run is driven alone");
     let ended = {
         let mut driven = Box::pin(drive_to_exit(shared, run, claim, &slot));
-        // Beside the drive: a transaction that a body holds could keep the write waiting.
+        // Polled beside the drive, because a transaction that a body holds could keep the write
+        // waiting.
         let first = tokio::select! {
             biased;
             ended = &mut driven => Some(ended),

@@ -48,8 +48,8 @@ impl<'a> CrashRecord<'a> {
         Some(CrashesWrite { claim: self.run.claim, crashes: 0, lone_crashes: 0, is_alone: false })
     }
 
-    /// Takes note that the write is committed. Not earlier: what begins now may kill this worker
-    /// too.
+    /// Takes note that the write is committed. Call it only then, because a body that begins
+    /// afterwards may kill this worker too.
     pub(super) fn written(&self) {
         self.slot.end_isolation();
     }

@@ -9,10 +9,11 @@ use super::exit::Exit;
 use super::writes::writes_of;
 
 impl Drive<'_> {
-    /// Returns the action to deliver an outcome before its commit, if one may be, else this one.
+    /// Returns the action that delivers an outcome before its commit, if there is such an outcome,
+    /// else `next`.
     ///
-    /// Not to a run that has crashes: the code behind the outcome may be what kills its workers,
-    /// and no death may cost the outcome again.
+    /// A run with crashes gets no outcome early: the code after the outcome may be what kills its
+    /// workers, and a further death must not lose the outcome again.
     pub(super) fn early_or(&self, next: Next) -> Next {
         match next {
             Next::Wait { .. } if self.run.crashes == 0 => self.workflow.deliver_early().map_or(next, Next::Deliver),
@@ -29,10 +30,9 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Takes the records that are committed together with the last write, which this end of the
-    /// drive asks for: an outcome that the workflow has seen, and what it has recorded behind it,
-    /// unless the run must not go on. Returns also whether records were left out, which may end
-    /// waits of the run.
+    /// Takes the records that are committed together with the last write of the drive. These are an
+    /// outcome that the workflow has seen early, and the records after it unless the run must not
+    /// go on. Returns also whether records were left out: these may have ended waits of the run.
     pub(super) fn take_held(&self, exit: &Result<Exit, Exit>) -> (Vec<Write>, bool) {
         if !self.workflow.cell().is_ahead() {
             return (Vec::new(), false);

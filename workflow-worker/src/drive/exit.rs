@@ -35,7 +35,7 @@ pub(crate) enum Exit {
     Park {
         /// When it is due at the latest.
         until: Timestamp,
-        /// Whether it is due at its deadline too. Not so if the run knows that its deadline has
+        /// Whether it is due at its deadline too. `false` if the run knows that its deadline has
         /// passed.
         until_deadline: bool,
         /// The run's `wakes` as the drive knows it.
@@ -67,7 +67,7 @@ impl Exit {
         match self {
             Self::HeldBack(delay) => Some(*delay),
             Self::Blocked => Some(BLOCKED_DELAY),
-            // Not due at once, because the next read would often fail for the same reason.
+            // The run is due later, because an immediate read would often fail for the same reason.
             Self::Unreadable(error) if error.kind.is_transient() => Some(REREAD_DELAY),
             _ => None,
         }
@@ -250,7 +250,8 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
             park(until, Some(divergence.to_stored()), false)
         }
         Exit::Unreadable(error) => {
-            // The text of an error that is not understood here stays for a worker that reads it.
+            // Keeps the text of an error that this program does not understand, for a worker that
+            // does.
             let mut stored = unreadable(&error);
             stored.not_understood = run.error.as_ref().and_then(|error| error.not_understood.clone());
             park(now + DIVERGENCE_DELAY, Some(stored), false)
@@ -262,7 +263,7 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: T
 
 /// Returns the error of a run whose history cannot be read.
 pub(crate) fn unreadable(error: &DatabaseError) -> StoredError {
-    // An unreadable payload says itself what to do.
+    // The text of an unreadable payload already says what to do.
     if let Some(unreadable) = error.source.downcast_ref::<UnreadablePayload>() {
         return StoredError::new(ErrorKind::Divergence, unreadable.to_string());
     }

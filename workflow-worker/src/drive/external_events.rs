@@ -11,8 +11,7 @@ use super::Drive;
 use super::exit::Exit;
 use super::wait::next_fact_without_database;
 
-/// How long a run that waits for a child is parked at most. Nothing wakes it if the child is
-/// deleted.
+/// The longest park of a run that waits for a child. Nothing wakes it if the child is deleted.
 pub(super) const CHILD_LOOK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How much a drive knows of the external events of its run.
@@ -56,8 +55,8 @@ impl Drive<'_> {
         };
         // Records must not wait for a query before they are sent.
         self.send_held()?;
-        // Before the query, with the number known so far: a hint that comes during the query then
-        // counts as news.
+        // Set before the query, with the number known so far, so that a hint during the query
+        // counts as an event.
         self.claim.state().watch_wakes(Some(self.events.wakes()));
         let store = self.shared.client.store().as_ref();
         match read_events(store, self.run.claim.run_id, &awaited).await {
@@ -74,7 +73,8 @@ impl Drive<'_> {
     fn take_events(&mut self, inbox: Inbox, ended: Vec<ChildEnd>) {
         self.events.set_wakes(inbox.wakes);
         if inbox.cancel_requested {
-            // These wakes count the cancel, so it would not wake a run that is parked with them.
+            // The `wakes` that were read count the cancel, so the cancel would not wake a run that
+            // parks with them.
             self.claim.state().request_cancel();
         }
         self.claim.state().watch_wakes(Some(inbox.wakes));

@@ -128,7 +128,7 @@ fn failpoints_of(write: &Write) -> (&'static str, &'static str) {
     }
 }
 
-/// Tells the troubles of a drive that its last write does not show.
+/// Logs the problems of a drive that its last write does not show.
 pub(super) fn report(shared: &Shared, run: &ClaimedRun, exit: &Exit) {
     let run_id = run.claim.run_id;
     let workflow = &run.lane.workflow;
@@ -142,7 +142,8 @@ pub(super) fn report(shared: &Shared, run: &ClaimedRun, exit: &Exit) {
             let error = error as &dyn std::error::Error;
             tracing::warn!(%run_id, workflow, error, "run parked: its history was not read, trying again");
         }
-        // A run without crashes waits for one that is driven alone, and that one was warned of.
+        // A run without crashes waits for a run that is driven alone, of which the log has a
+        // warning.
         Exit::HeldBack(_) if run.crashes > 1 && shared.held_back.take_due() => tracing::warn!(
             %run_id,
             workflow,
@@ -184,7 +185,8 @@ mod tests {
         let mut finish = Box::pin(finish(&shared, &run, LastWrite::alone(Box::new(Write::End(end))), slot));
         let mut ended = Box::pin(all_ended(&shared));
         assert_eq!(shared.permits.available_permits(), 0);
-        // The executor of this store answers on this thread, so not before the next await.
+        // The executor of this store runs on this thread, so it cannot answer before the next
+        // await.
         assert!(poll!(&mut finish).is_pending());
         assert_eq!(shared.permits.available_permits(), 1);
         assert_eq!(poll!(&mut ended), Poll::Pending);

@@ -23,12 +23,12 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Returns how much longer the workflow may wait for something foreign and for nothing else
-    /// until that is reported. `None` if it waits for a call of its context too, or was reported.
+    /// Returns the time until a foreign await is reported. `None` if the workflow also waits for a
+    /// call of its context, or if the await was reported before.
     ///
     /// Such a run keeps its permit for as long as it waits, and nothing else shows it. It is
-    /// reported after one lease, as a workflow is that blocks its thread, but at the latest after a
-    /// usual lease.
+    /// reported after one lease, like a workflow that blocks its thread, but at the latest after
+    /// the default lease.
     pub(super) fn until_stall_report(&mut self) -> Result<Option<Duration>, Exit> {
         if self.has_reported_stall || !self.writes.is_empty() || !self.workflow.cell().awaits_only_foreign() {
             return Ok(None);

@@ -77,28 +77,29 @@ pub(crate) async fn drive(
         let last = LastWrite { records, write, has_children: left.has_children, interruption, is_release };
         finish(&shared, &run, last, slot).await;
     }
-    // Not earlier: until now, the death of this worker would count a crash for this run too.
+    // Dropped only now: until now, the death of this worker would count a crash for this run too.
     drop(presence);
     if left.has_seats {
         shared.seats.note_left();
     }
 }
 
-/// Drives a run to its end. What the end leaves to be written is not written yet.
+/// Drives a run to the end of its drive. The last write of the drive is not sent yet.
 async fn drive_to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard, slot: &QuarantineSlot) -> DriveEnd {
     let mut drive = match Drive::begin(shared, run, claim, slot).await {
         Ok(drive) => Box::new(drive),
         Err(exit) => return DriveEnd::at(exit),
     };
     let exit = drive.run_to_exit().await;
-    // Waits that the workflow drops now are not written any more: the end of the run deletes them.
+    // Read before the workflow is dropped: waits that it drops now are not written, but deleted by
+    // the end of the run.
     let has_seats = drive.workflow.cell().has_seats();
     let interruption = drive.workflow.cell().interrupted().filter(|it| it.delivered).map(|it| it.by);
     let (mut records, leaves_waits) = drive.take_held(&exit);
     let has_event_waits = has_seats || leaves_waits || drive.workflow.cell().has_event_waits();
     let exit = exit.unwrap_or_else(|exit| exit);
     drive.drop_workflow();
-    // Before the last write of the drive.
+    // The writes must be in the queue before the last write of the drive.
     let exit = drive.writes.sent().await.map_or(Exit::Lost, |()| exit);
     let exit = drive.or_retry(exit, &mut records).await.unwrap_or_else(|exit| exit);
     let (outcome, error) = exit.outcome();
@@ -155,7 +156,8 @@ impl<'a> Drive<'a> {
     /// Polls, delivers, writes and waits until nothing is left to do. `Err` is an exit that was
     /// found on the way.
     async fn run_to_exit(&mut self) -> Result<Exit, Exit> {
-        // Before the workflow is called: a replay of a history that is too large costs too much.
+        // Checked before the workflow is called, because the replay of a too large history costs
+        // too much.
         self.check_size()?;
         let mut is_checked = false;
         loop {
@@ -218,7 +220,7 @@ impl<'a> Drive<'a> {
         Exit::Diverged { divergence, grace_ends_at: self.grace_ends_at() }
     }
 
-    /// Takes note of what the claim's state says. Returns the exit that it asks for as an error.
+    /// Takes note of the claim's state. Returns the exit that the state asks for as an error.
     fn check_claim(&mut self) -> Result<(), Exit> {
         let claim = self.claim.state().snapshot();
         if let Some(exit) = directed_exit(claim.directive) {

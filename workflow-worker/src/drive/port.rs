@@ -1,4 +1,4 @@
-//! The port of one run: what its workflow and bodies reach of the worker.
+//! The port of one run: the part of the worker that its workflow and bodies can reach.
 
 use std::panic::Location;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use super::exit::Exit;
 
 impl Drive<'_> {
     /// Returns [`Exit::Retry`] in place of a failure after which the policy of the workflow tries
-    /// the run again. The steps of the next attempt follow from the recorded history, so every
-    /// record has its answer first, also these `held` ones.
+    /// the run again. The steps of the next attempt follow from the recorded history. So this waits
+    /// until every record has its answer, including the `held` ones.
     pub(super) async fn or_retry(&mut self, exit: Exit, held: &mut Vec<Write>) -> Result<Exit, Exit> {
         // A run that was told to end is not tried again.
         let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };

@@ -12,7 +12,8 @@ use crate::saturation::SaturationWatch;
 /// again.
 const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
 
-/// A run of which nothing can go on until something happens, as its drive knows it.
+/// The state of a run at a standstill, as its drive knows it: nothing of the run can go on by
+/// itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standstill {
     /// Whether the worker drains and the run has neither a running body nor an unanswered write.
@@ -31,8 +32,8 @@ pub(super) struct Standstill {
     /// How much longer the run stays in memory because an external event may come at any moment.
     /// `None` if it waits for no external event, or has waited long enough.
     pub(super) linger_left: Option<Duration>,
-    /// How much longer the run may wait for something foreign and nothing else, until that is
-    /// reported. `None` if it does not wait so, or was reported.
+    /// The time until a foreign await of the run is reported. `None` if the run has none, or if it
+    /// was reported before.
     pub(super) until_stall_report: Option<Duration>,
 }
 
@@ -121,7 +122,7 @@ pub(super) async fn next_fact_without_database(writes: &mut UnansweredWrites, cl
 async fn sleep(duration: Duration) {
     match duration {
         Duration::MAX => std::future::pending().await,
-        // Boxed because it is larger than the rest of a wait, and rare.
+        // Boxed because the timer is rare, and larger than the rest of a wait.
         duration => Box::pin(tokio::time::sleep(duration)).await,
     }
 }

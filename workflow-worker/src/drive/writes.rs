@@ -247,7 +247,8 @@ pub(super) fn writes_of(claim: Claim, record: OutboxRow) -> impl Iterator<Item =
     if row.position.is_some() {
         failpoint("record.before_commit");
     }
-    // In the same batch, where it can be: the seat that the attempt gives back is for the next.
+    // The call follows in the same batch where possible: it gives the returned seat to the next
+    // step.
     let call = match &effect {
         Effect::LeaveSeat(line) => Some(Write::CallSeats((**line).clone())),
         _ => None,

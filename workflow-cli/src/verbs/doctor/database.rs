@@ -21,7 +21,7 @@ const LITTLE_ROOM: u64 = 256 << 20;
 /// How far a standby may be behind its primary before that is a fault, in milliseconds.
 const LARGE_LAG: u64 = 60_000;
 
-/// For how long a transaction may be open before that is a fault, in milliseconds.
+/// How long a transaction may be open before that is a fault, in milliseconds.
 const LONG_TRANSACTION: i64 = 600_000;
 
 /// The dead rows of a table below which nothing is slow, whatever their share is.
@@ -168,7 +168,7 @@ fn postgres(view: &PostgresView, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a number of bytes in the largest unit of which there is one.
+/// Returns a number of bytes in the largest unit in which it is 1 or more.
 pub(super) fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {

@@ -6,8 +6,8 @@ use crate::store::audit::{InsertedAudit, audited_outcome};
 use crate::store::batch_target::BatchTarget;
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
-    /// Inserts the audit rows of the writes that have changed something. Last, because a row has
-    /// the outcome of its write.
+    /// Inserts the audit rows of the writes that have changed something. This comes last, because a
+    /// row has the outcome of its write.
     pub(super) async fn insert_audits(&mut self) -> Result<(), T::Error> {
         if self.writes.audits.is_empty() {
             return Ok(());

@@ -19,15 +19,15 @@ pub(super) struct Bulks<'w> {
 }
 
 impl<'w> Bulks<'w> {
-    /// Locks the operations of these writes, and decides which chunks are applied. First of all, so
-    /// that no batch waits for an operation while it holds a run.
+    /// Locks the operations of these writes, and decides which chunks are applied. This comes
+    /// before all else, so that no batch waits for an operation while it holds a run.
     pub(super) async fn open<T: BatchTarget>(target: &mut T, writes: &'w [Write]) -> Result<Self, T::Error> {
         let bulks = writes.iter().enumerate().filter_map(|(index, write)| match write.inner() {
             Write::Bulk(write) => Some((index, &**write)),
             _ => None,
         });
         let mut bulks: Vec<(usize, &BulkWrite)> = bulks.collect();
-        // Last, so that a chunk finds the stop or the claim of the same batch.
+        // Chunks come last, so that they find a stop or a claim of the same batch.
         bulks.sort_by_key(|(_, write)| matches!(write, BulkWrite::Advance(_)));
         if bulks.is_empty() {
             return Ok(Self::default());

@@ -9,19 +9,19 @@ use crate::store::{Outcome, StartOutcome};
 
 use super::OpenBatch;
 
-/// How a batch meets another one that starts runs in the same bounded queue.
+/// The behavior of a batch while another one starts runs in the same bounded queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meeting {
-    /// It waits for the end of the other one. Only while it holds nothing that the other one may
-    /// wait for.
+    /// The batch waits for the end of the other one. Allowed only while it holds nothing that the
+    /// other one may wait for.
     Wait,
-    /// Its starts are answered [`Outcome::Busy`], and their senders send them again.
+    /// The starts of the batch are answered [`Outcome::Busy`], and their senders send them again.
     GiveWay,
 }
 
 impl<T: BatchTarget> OpenBatch<'_, T> {
-    /// Starts runs and returns their outcomes, in their order. The first ones, of this number, ask
-    /// for room; the others start in any case.
+    /// Starts runs and returns their outcomes, in their order. The first `asking` runs ask for
+    /// room; the others start in any case.
     pub(super) async fn start_asking(
         &mut self,
         runs: &[&NewRun],
@@ -49,7 +49,7 @@ impl<T: BatchTarget> OpenBatch<'_, T> {
         Ok((0..runs.len()).map_while(|place| refusals.remove(&place).or_else(|| outcomes.next())).collect())
     }
 
-    /// Returns the refusals of those of these starts that may not start, by their indexes.
+    /// Returns the refusals of the starts that may not start, by their indexes.
     async fn find_refusals(
         &mut self,
         asking: &[&NewRun],

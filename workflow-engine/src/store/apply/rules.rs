@@ -5,8 +5,9 @@ use crate::store::Outcome;
 use crate::store::batch_target::BatchTarget;
 
 impl<T: BatchTarget> OpenBatch<'_, T> {
-    /// First, because a claim of another process may hold the record of a queue for as long as its
-    /// commit takes, and this batch must hold nothing while it waits for that.
+    /// Changes the records of queues. This comes first, because a claim of another process may hold
+    /// the record of a queue for as long as its commit takes, and this batch must hold nothing
+    /// while it waits for that.
     pub(super) async fn write_queues(&mut self) -> Result<(), T::Error> {
         let mut writes = self.writes.queues.writes().to_vec();
         if writes.is_empty() {
@@ -18,8 +19,8 @@ impl<T: BatchTarget> OpenBatch<'_, T> {
         Ok(())
     }
 
-    /// Changes the rules of limits. First, with the queues, because a question for a seat of the
-    /// batch is answered by the new rule.
+    /// Changes the rules of limits. This comes first, with the queues, because the new rule answers
+    /// the requests for seats in the batch.
     pub(super) async fn write_limits(&mut self) -> Result<(), T::Error> {
         let mut writes = self.writes.limits.writes().to_vec();
         if writes.is_empty() {

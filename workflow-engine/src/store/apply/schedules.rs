@@ -11,8 +11,8 @@ use super::OpenBatch;
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// Changes the schedules whose revision is the one that the write has seen, and returns the
-    /// runs that start with them. Before every other kind, so that no batch waits for a schedule
-    /// while it holds a run.
+    /// runs that start with them. This comes before every other kind, so that no batch waits for a
+    /// schedule while it holds a run.
     pub(super) async fn change_schedules(&mut self) -> Result<Vec<&'b NewRun>, T::Error> {
         let writes = &self.writes.schedules;
         if writes.is_empty() {

@@ -70,7 +70,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         Ok(Lines(open))
     }
 
-    /// Returns the states of the rates of those of these lines that have one.
+    /// Returns the states of the rates of the lines that have a rate.
     async fn read_rates(
         &mut self,
         lines: &[(&'b SeatLine, LimitRule, u32)],
@@ -126,7 +126,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
             self.target.delete_seats(&left.into_iter().collect::<Vec<_>>()).await?;
         }
         if !asked.is_empty() {
-            // In the order of the batch, which is that in which they asked.
+            // The order of the batch is the order in which they asked.
             let asked: BTreeMap<usize, AskedSeat<'_>> = asked.into_values().collect();
             self.target.write_seats(&asked.into_values().collect::<Vec<_>>()).await?;
         }
@@ -154,7 +154,8 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     }
 
     /// Forgets twice as many rates as the batch has used, and a few more, so that they do not add
-    /// up. Last, because from then on the batch waits for no transaction that may wait for it.
+    /// up. This comes last, because from then on the batch waits for no transaction that may wait
+    /// for it.
     pub(super) async fn forget_rates(&mut self, lines: &Lines<'b>) -> Result<(), T::Error> {
         match u32::try_from(lines.used().len()).unwrap_or(u32::MAX) {
             0 => Ok(()),

@@ -13,7 +13,7 @@ impl<T: BatchTarget> OpenBatch<'_, T> {
     /// Returns the lanes of runs that have ended without their workers. A run that a worker ends is
     /// counted by that worker, after the commit.
     ///
-    /// Before the deletions of the batch, because a deleted run has no lane.
+    /// Call it before the deletions of the batch, because a deleted run has no lane.
     pub(super) async fn find_ended(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<EndedInLane>, T::Error> {
         if runs.is_empty() || !self.counts {
             return Ok(Vec::new());

@@ -19,7 +19,7 @@ pub enum ResultKind {
     Object,
     /// Null.
     Null,
-    /// The sum of two values of which neither is known: a number, a text or a list.
+    /// The sum of two values of unknown kinds: a number, a text or a list.
     Sum,
 }
 

@@ -42,7 +42,7 @@ impl fmt::Display for Explanation {
             Self::Waiting { until, on } => {
                 f.write_str("the run waits")?;
                 list(f, " for ", " or ", on)?;
-                // A wait that names its end need not be followed by that end again.
+                // The list above already shows the end of each wait that has one.
                 let unnamed = until.filter(|until| on.iter().all(|awaited| awaited.until != Some(*until)));
                 unnamed.map_or(Ok(()), |until| write!(f, ", until {until}"))
             }
