@@ -23,6 +23,13 @@ use super::{lanes, row};
 /// server, which cuts the sessions of all workers, may have cut it.
 const SETTLING: Duration = Duration::from_secs(2);
 
+/// How long a renewal tries again while other transactions hold rows of its runs. A transaction of
+/// an application may hold one for long, and costs no other run its lease.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The time between two such tries. A batch of this process holds its rows for milliseconds.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 /// The kind of the lock in `end_worker_session.sql`.
 const KIND: i16 = 1;
 
@@ -165,6 +172,50 @@ impl PostgresLease {
         result.map_err(|failure| failure.during(operation))
     }
 
+    /// Renews claims, and tries those again for a moment whose rows another transaction holds.
+    async fn renew_all(
+        &self,
+        connection: &mut PgConnection,
+        claims: &[Claim],
+        lease: Duration,
+    ) -> Result<Vec<Renewed>, Failure> {
+        let begun = Instant::now();
+        let (mut renewed, mut left) = (Vec::with_capacity(claims.len()), claims.to_vec());
+        loop {
+            let found = self.renew_free(connection, &left, lease).await?;
+            let (extended, locked): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.is_extended);
+            renewed.extend(extended);
+            if locked.is_empty() || begun.elapsed() >= LOCK_PATIENCE {
+                renewed.extend(locked);
+                return Ok(renewed);
+            }
+            left = locked.iter().map(|locked| locked.claim).collect();
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+    }
+
+    async fn renew_free(
+        &self,
+        connection: &mut PgConnection,
+        claims: &[Claim],
+        lease: Duration,
+    ) -> Result<Vec<Renewed>, Failure> {
+        let query = self.sql.renew_claims.query().bind(self.now());
+        let query = query.bind(claims.iter().map(|claim| claim.run_id.as_uuid()).collect::<Vec<_>>());
+        let query = query.bind(claims.iter().map(|claim| claim.epoch).collect::<Vec<_>>()).bind(micros(lease));
+        let rows = query.fetch_all(connection).await?;
+        let renewed = rows.iter().map(|row| {
+            Ok(Renewed {
+                claim: row::claim(row)?,
+                cancel_requested: row::time_if_any(row, "cancel_requested_at")?.is_some(),
+                paused: row::time_if_any(row, "paused_at")?.is_some(),
+                wakes: row.try_get("wakes")?,
+                is_extended: row.try_get("is_extended")?,
+            })
+        });
+        renewed.collect()
+    }
+
     fn now(&self) -> Option<i64> {
         self.clock.fixed().map(Timestamp::as_micros)
     }
@@ -176,24 +227,7 @@ impl LeaseSession for PostgresLease {
         const OPERATION: &str = "renew claims";
         let limit = Limit::from_now();
         let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
-        let query = self
-            .sql
-            .renew_claims
-            .query()
-            .bind(self.now())
-            .bind(claims.iter().map(|claim| claim.run_id.as_uuid()).collect::<Vec<_>>())
-            .bind(claims.iter().map(|claim| claim.epoch).collect::<Vec<_>>())
-            .bind(micros(lease));
-        let renew = async {
-            let rows = query.fetch_all(&mut session.connection).await?;
-            let renewed = rows.iter().map(|row| {
-                let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
-                let paused = row::time_if_any(row, "paused_at")?.is_some();
-                Ok(Renewed { claim: row::claim(row)?, cancel_requested, paused, wakes: row.try_get("wakes")? })
-            });
-            renewed.collect::<Result<Vec<_>, Failure>>()
-        };
-        let result = limit.run(renew).await;
+        let result = limit.run(self.renew_all(&mut session.connection, claims, lease)).await;
         self.keep(session, OPERATION, result)
     }
 

@@ -61,6 +61,32 @@ async fn current_claims_are_renewed_and_only_those() -> TestResult {
     Ok(())
 }
 
+/// A transaction of an application may hold the row of a run for longer than a lease.
+#[tokio::test]
+async fn a_locked_run_costs_no_other_run_its_lease() -> TestResult {
+    let fixture = fixture().await?;
+    let mut lease = fixture.store.open_lease(fixture.worker, &[], &Retention::default()).await?;
+    let (free, locked) = (fixture.started_claim().await?, fixture.started_claim().await?);
+    let (mut application, before) = (fixture.connect().await?, fixture.store.run(locked.run_id).await?);
+    sqlx::raw_sql("BEGIN").execute(&mut application).await?;
+    let lock = format!("SELECT 1 FROM {}.workflow_runs WHERE id = $1 FOR UPDATE", fixture.schema);
+    sqlx::query(AssertSqlSafe(lock)).bind(locked.run_id.as_uuid()).execute(&mut application).await?;
+
+    fixture.clock.advance(Duration::from_secs(10));
+    let lost = Claim { epoch: 7, ..free };
+    let mut renewed = lease.renew(&[lost, locked, free], LEASE).await?;
+    renewed.sort_by_key(|renewed| renewed.claim);
+    let kept: Vec<_> = renewed.iter().map(|renewed| (renewed.claim, renewed.is_extended)).collect();
+    assert_eq!(kept, [(free, true), (locked, false)]);
+    assert_eq!(fixture.store.run(locked.run_id).await?, before);
+
+    sqlx::raw_sql("ROLLBACK").execute(&mut application).await?;
+    let renewed = lease.renew(&[locked], LEASE).await?;
+    assert_eq!(renewed.iter().map(|renewed| renewed.is_extended).collect::<Vec<_>>(), [true]);
+    lease.close().await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_worker_whose_connection_ended_is_seen_and_its_claims_are_due() -> TestResult {
     let fixture = fixture().await?;

@@ -119,6 +119,7 @@ pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
         cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
         paused: maybe_time(row, "paused_at")?.is_some(),
         wakes: get(row, "wakes")?,
+        is_extended: true,
     })
 }
 

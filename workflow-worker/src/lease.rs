@@ -277,9 +277,11 @@ impl LeaseKeeper {
     }
 
     fn take_renewals(&self, claims: &[Claim], renewed: &[Renewed], valid_until: Instant) {
-        for Renewed { claim, cancel_requested, paused, wakes } in renewed {
+        for Renewed { claim, cancel_requested, paused, wakes, is_extended } in renewed {
             self.claims.update_wakes(claim.run_id, *wakes);
-            self.claims.renew(*claim, valid_until);
+            if *is_extended {
+                self.claims.renew(*claim, valid_until);
+            }
             if *paused {
                 self.claims.direct(*claim, Directive::Drain);
             }

@@ -176,7 +176,7 @@ pub async fn a_cancel_of_a_running_run_is_a_request(fixture: Fixture) {
     let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
-        [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]
+        [Renewed { claim, cancel_requested: false, paused: false, wakes: 0, is_extended: true }]
     );
 
     fixture.advance(Duration::from_secs(1));
@@ -187,7 +187,7 @@ pub async fn a_cancel_of_a_running_run_is_a_request(fixture: Fixture) {
     assert_eq!((run.available_at, run.wakes), (before.available_at, 1), "the lease is unchanged");
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
-        [Renewed { claim, cancel_requested: true, paused: false, wakes: 1 }]
+        [Renewed { claim, cancel_requested: true, paused: false, wakes: 1, is_extended: true }]
     );
 
     applied(&fixture.write(workflow_tests::builders::end(claim, workflow_engine::store::RunEnd::Canceled)).await);

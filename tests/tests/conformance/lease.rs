@@ -116,7 +116,7 @@ pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
     for _ in 0..5 {
         fixture.advance(LEASE - TICK);
         let renewed = session.renew(&[claim], LEASE).await.unwrap();
-        assert_eq!(renewed, [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]);
+        assert_eq!(renewed, [Renewed { claim, cancel_requested: false, paused: false, wakes: 0, is_extended: true }]);
         assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now() + LEASE);
         assert_eq!(fixture.claim_due().await, []);
     }
@@ -149,8 +149,8 @@ pub async fn a_renewal_reports_each_claim(fixture: Fixture) {
     let mut renewed = session.renew(&[stale, unknown, unheld, parked, ended, asked, kept], LEASE).await.unwrap();
     renewed.sort_by_key(|renewed| renewed.claim);
     let mut expected = [
-        Renewed { claim: kept, cancel_requested: false, paused: false, wakes: 0 },
-        Renewed { claim: asked, cancel_requested: true, paused: false, wakes: 1 },
+        Renewed { claim: kept, cancel_requested: false, paused: false, wakes: 0, is_extended: true },
+        Renewed { claim: asked, cancel_requested: true, paused: false, wakes: 1, is_extended: true },
     ];
     expected.sort_by_key(|renewed| renewed.claim);
     assert_eq!(renewed, expected);

@@ -189,7 +189,7 @@ pub async fn a_renewal_after_a_release_keeps_the_claim(fixture: Fixture) {
     // No other worker has claimed the run yet, and this worker is alive, so it keeps its claim.
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
-        [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]
+        [Renewed { claim, cancel_requested: false, paused: false, wakes: 0, is_extended: true }]
     );
     assert_eq!(fixture.claim_due().await, []);
     applied(&fixture.write(succeed(claim, "1")).await);

@@ -56,7 +56,7 @@ pub async fn a_renewal_reports_a_pause(fixture: Fixture) {
     let mut session = fixture.store.open_lease(request.worker, &[], &Retention::default()).await.unwrap();
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
-    let renewed = Renewed { claim, cancel_requested: false, paused: true, wakes: 0 };
+    let renewed = Renewed { claim, cancel_requested: false, paused: true, wakes: 0, is_extended: true };
     assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [renewed], "the worker keeps its claim");
     applied(&fixture.write(park(claim, fixture.now())).await);
     assert_eq!(fixture.claim_due().await, [], "the run is parked, and still paused");

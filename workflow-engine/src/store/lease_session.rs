@@ -79,7 +79,7 @@ impl WorkerLook {
     }
 }
 
-/// A claim that was renewed.
+/// A claim that a renewal has found current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
     /// The claim.
@@ -90,6 +90,9 @@ pub struct Renewed {
     pub paused: bool,
     /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
+    /// `false` if another transaction held the row of the run, so that the lease ends when it did
+    /// before. The claim is not lost.
+    pub is_extended: bool,
 }
 
 #[cfg(test)]

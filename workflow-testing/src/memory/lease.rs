@@ -93,6 +93,7 @@ fn renew(tables: &mut Tables, claim: Claim, until: workflow_engine::model::Times
             cancel_requested: run.cancel_requested_at.is_some(),
             paused: run.paused_at.is_some(),
             wakes: run.wakes,
+            is_extended: true,
         }
     })
 }
