@@ -47,6 +47,10 @@ const MOST_DOUBLINGS: u32 = 4;
 /// How long a run waits for the other runs of its process to end or to be given back.
 const LONE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a run that has waited for that in vain is left to other workers. The process claims
+/// nothing while it waits, so it takes at most half of its time for that.
+pub(crate) const LONE_RETRY_DELAY: Duration = LONE_PATIENCE;
+
 /// The shortest time between two warnings of runs that are held back.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -327,7 +327,7 @@ impl Simulation {
             run.begin(self.now);
             self.lone = Some(Lone { until: Some(self.now + lone_time(run.crashes)), ..lone });
         } else if lone.since + LONE_PATIENCE <= self.now {
-            run.phase = Phase::Due(self.now + QUARANTINE_RETRY_DELAY);
+            run.phase = Phase::Due(self.now + LONE_RETRY_DELAY);
             (self.lone, self.state.alone) = (None, None);
         }
     }

@@ -7,7 +7,7 @@ use super::drive_to_exit;
 use super::exit::{DriveEnd, Exit};
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
-use crate::quarantine::{LoneTurn, QUARANTINE_RETRY_DELAY, QuarantineSlot, lone_time};
+use crate::quarantine::{LONE_RETRY_DELAY, LoneTurn, QuarantineSlot, lone_time};
 use crate::shared::Shared;
 
 /// Drives a run alone in this process, for a while or until its first outcome; then beside others.
@@ -80,7 +80,7 @@ async fn wait_for_turn(claim: &ClaimGuard, turn: LoneTurn) -> Result<QuarantineS
         }
         tokio::select! {
             biased;
-            slot = &mut turn => return slot.ok_or(Exit::HeldBack(QUARANTINE_RETRY_DELAY)),
+            slot = &mut turn => return slot.ok_or(Exit::HeldBack(LONE_RETRY_DELAY)),
             () = claim.state().notified() => {}
         }
     }
