@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Zoned};
 use workflow_sdk::Timestamp;
 
-/// Shows times, relative to the moment at which the command began.
+/// Shows times in a zone, relative to now.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    now: Zoned,
+    zone: TimeZone,
     is_full: bool,
 }
 
 impl Clock {
     pub(crate) fn new(utc: bool, is_full: bool) -> Self {
-        let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-        Self { now: jiff::Timestamp::now().to_zoned(zone), is_full }
+        Self { zone: if utc { TimeZone::UTC } else { TimeZone::system() }, is_full }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.now.timestamp().as_microsecond())
+        Timestamp::from_micros(jiff::Timestamp::now().as_microsecond())
     }
 
     /// Returns a time: without the day if it is of today, without the year if it is of this year.
     pub(crate) fn at(&self, time: Timestamp) -> String {
         let Ok(instant) = jiff::Timestamp::from_microsecond(time.as_micros()) else { return time.to_string() };
-        let zoned = instant.to_zoned(self.now.time_zone().clone());
+        let in_zone = |time: jiff::Timestamp| time.to_zoned(self.zone.clone());
+        let (zoned, now) = (in_zone(instant), in_zone(jiff::Timestamp::now()));
         if self.is_full {
             return zoned.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string();
         }
-        let form = match (zoned.date() == self.now.date(), zoned.year() == self.now.year()) {
+        let form = match (zoned.date() == now.date(), zoned.year() == now.year()) {
             (true, _) => "%H:%M:%S",
             (false, true) => "%-d %b %H:%M",
             (false, false) => "%-d %b %Y",

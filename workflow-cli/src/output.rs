@@ -30,8 +30,12 @@ impl Rows {
         Self { titles: titles.to_vec(), rows: Vec::new() }
     }
 
+    /// Adds a row. A cell with control characters loses its color with them.
     pub(crate) fn push(&mut self, cells: Vec<Cell>) {
-        self.rows.push(cells);
+        let is_plain = |cell: &Cell| !cell.content().contains(|c| is_control(c) && c != '\n');
+        let cells =
+            cells.into_iter().map(|cell| if is_plain(&cell) { cell } else { Cell::new(printable(&cell.content())) });
+        self.rows.push(cells.collect());
     }
 }
 
@@ -45,10 +49,22 @@ pub(crate) fn number(value: impl ToString) -> Cell {
     Cell::new(value.to_string()).set_alignment(CellAlignment::Right)
 }
 
-/// Returns a text that flows have written as one line without control characters, with which it
-/// could change what a terminal shows.
+/// Returns a text as one line without control characters, with which it could change what a
+/// terminal shows. Texts of flows, errors and payloads come from outside.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if is_control(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Returns the lines of a text, each as [`printable`] does.
+fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
+/// Returns `true` for a control character, and for one that changes the direction of a text.
+fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Output {
@@ -80,6 +96,11 @@ impl Output {
     /// Returns `true` if the terminal may not show more than ASCII.
     pub(crate) fn is_ascii(&self) -> bool {
         self.is_ascii
+    }
+
+    /// Returns `true` if the whole answer is one document.
+    pub(crate) fn is_one_document(&self) -> bool {
+        self.format == Format::Json
     }
 
     /// Returns `true` if a person reads the output, not a program.
@@ -115,7 +136,7 @@ impl Output {
             Format::Json => self.json(answer),
             Format::Jsonl => self.line(serde_json::to_string(answer)?),
             Format::Ids => self.line(id()),
-            Format::Table => self.line(text(&self.clock)),
+            Format::Table => self.line(printable_lines(&text(&self.clock))),
         }
     }
 
@@ -178,7 +199,7 @@ impl Output {
     /// Tells a person something that is no data.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         // A closed standard error leaves nothing to say.
-        let _ = writeln!(io::stderr(), "{}", text.as_ref());
+        let _ = writeln!(io::stderr(), "{}", printable_lines(text.as_ref()));
     }
 
     /// Says why the command failed, and returns its exit code.
@@ -188,10 +209,28 @@ impl Output {
         }
         let is_colored = self.is_colored && io::stderr().is_terminal();
         let label = if is_colored { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
-        self.note(format!("{label} {message}"));
+        // A closed standard error leaves nothing to say.
+        let _ = write!(io::stderr(), "{label} ");
+        self.note(message);
         if let Some(help) = help {
             self.note(format!("  help: {help}"));
         }
         exit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_reaches_the_terminal_with_control_characters() {
+        let hostile = "\u{1b}]52;c;eA==\u{7}\r\u{9b}2K\u{202e}ok";
+        assert_eq!(printable(hostile), "\u{fffd}]52;c;eA==\u{fffd}\u{fffd}\u{fffd}2K\u{fffd}ok");
+        assert_eq!(printable_lines("a\nb\r\n"), "a\nb\u{fffd}\n");
+        let mut rows = Rows::new(&["ERROR"]);
+        rows.push(vec![Cell::new(hostile), Cell::new("two\nlines")]);
+        let contents: Vec<String> = rows.rows.iter().flatten().map(Cell::content).collect();
+        assert_eq!(contents, [printable(hostile), "two\nlines".to_owned()]);
     }
 }

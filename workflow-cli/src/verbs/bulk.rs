@@ -23,7 +23,11 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: BulkVerb) -> Result<Exit, Failure> {
     match verb {
         BulkVerb::List(arguments::ListBulks { limit, cursor }) => list(operate, output, limit, cursor).await,
-        BulkVerb::Show { bulk, wait: false } => show(output, &operate.bulk(id(&bulk)?).await?),
+        BulkVerb::Show { bulk, wait: false } => {
+            let view = operate.bulk(id(&bulk)?).await?;
+            show(output, &view)?;
+            Ok(exit_of(&view, false))
+        }
         BulkVerb::Show { bulk, wait: true } => follow(operate, output, id(&bulk)?).await,
         BulkVerb::Stop { bulk, author } => {
             perform(operate, output, Action::StopBulk { bulk: id(&bulk)? }, &author).await
@@ -83,7 +87,8 @@ async fn follow(operate: &dyn Operate, output: &Output, bulk: BulkId) -> Result<
             let _ = write!(io::stderr(), "\r\x1b[K{}{}", progress(&view), if has_ended { "\n" } else { "" });
         }
         if has_ended {
-            return show(output, &view);
+            show(output, &view)?;
+            return Ok(exit_of(&view, view.status == BulkStatus::Stopped));
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -96,13 +101,18 @@ fn progress(view: &BulkView) -> String {
     format!("{dealt}{of} runs: {done} changed, {skipped} skipped, {failed} failed")
 }
 
-fn show(output: &Output, view: &BulkView) -> Result<Exit, Failure> {
-    output.one(view, || view.id.to_string(), |clock| text(clock, view))?;
-    Ok(match (view.failed, view.done + view.skipped) {
-        (0, _) => Exit::Ok,
+fn show(output: &Output, view: &BulkView) -> Result<(), Failure> {
+    output.one(view, || view.id.to_string(), |clock| text(clock, view))
+}
+
+/// Returns the exit code for an operation that has dealt with all of its runs, unless it was
+/// stopped before.
+fn exit_of(view: &BulkView, was_stopped: bool) -> Exit {
+    match (view.failed, view.done + view.skipped) {
+        (0, _) if !was_stopped => Exit::Ok,
         (_, 0) => Exit::Error,
         _ => Exit::Partly,
-    })
+    }
 }
 
 fn text(clock: &Clock, view: &BulkView) -> String {

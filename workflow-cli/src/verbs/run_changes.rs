@@ -82,8 +82,8 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
 
 /// Returns `true` if the other runs would fail for the same reason.
 fn is_of_all(code: OperateErrorCode) -> bool {
-    use OperateErrorCode::{BadInput, Standby, TimedOut, Unavailable};
-    matches!(code, Unavailable | TimedOut | BadInput | Standby)
+    use OperateErrorCode::{BadInput, Forbidden, Standby, TimedOut, Unauthorized, Unavailable};
+    matches!(code, Unavailable | TimedOut | BadInput | Standby | Forbidden | Unauthorized)
 }
 
 fn stopped(error: OperateError, done: usize) -> Failure {

@@ -16,13 +16,7 @@ pub(super) async fn list(
     let query: Query = arguments.query.join(" ").parse()?;
     let mut list = ListRuns::new(query);
     if arguments.all {
-        list = list.limit(ListRuns::MAX_LIMIT);
-        loop {
-            let page = operate.runs(list.clone()).await?;
-            print(output, &page)?;
-            let Some(next) = page.next else { return Ok(Exit::Ok) };
-            list = list.cursor(next);
-        }
+        return list_all(operate, output, list.limit(ListRuns::MAX_LIMIT)).await;
     }
     list = list.limit(arguments.limit);
     if let Some(cursor) = arguments.cursor {
@@ -42,6 +36,26 @@ pub(super) async fn list(
         hint(output, &page);
     }
     Ok(Exit::Ok)
+}
+
+/// Lists all pages: together as one document, else each page as it comes.
+async fn list_all(operate: &dyn Operate, output: &Output, mut list: ListRuns) -> Result<Exit, Failure> {
+    let mut items = Vec::new();
+    loop {
+        let mut page = operate.runs(list.clone()).await?;
+        let next = page.next.take();
+        if output.is_one_document() {
+            items.append(&mut page.items);
+            if next.is_none() {
+                page.items = std::mem::take(&mut items);
+                print(output, &page)?;
+            }
+        } else {
+            print(output, &page)?;
+        }
+        let Some(next) = next else { return Ok(Exit::Ok) };
+        list = list.cursor(next);
+    }
 }
 
 pub(super) fn cursor_of(text: &str) -> Result<Cursor, Failure> {

@@ -220,7 +220,7 @@ const ANSWERS: &str = "steps:
   a: { result: { body: [1] } }
   b: { result: { body: [2] } }
   start: { result: true }
-  get-it: { result: { status: 200, body: text } }
+  get-it: { result: { status_code: 200, body: text } }
   status: { result: { body: { done: true } } }
   payment: { result: { amount: 5 } }
 ";
