@@ -16,6 +16,7 @@ use workflow_sdk::operate::{Action, Order, Role};
 use workflow_sdk::{Priority, Timestamp};
 
 use crate::body::{Body, Path, Query};
+use crate::items::sees_payloads;
 use crate::orders::{Caller, carry_out, require};
 use crate::runs::{Wait, idempotency_key, started};
 use crate::steps::{decide_by_token, done, ready};
@@ -175,9 +176,12 @@ async fn read(
 /// `GET /flows/{flow}/diagram`: draws a version.
 async fn diagram(
     Extension(shared): Extension<SharedFlows>,
+    Extension(actor): Extension<Actor>,
     Path(name): Path<String>,
     Query(Version { version }): Query<Version>,
 ) -> Answer<FlowDiagram> {
+    // The drawing shows conditions and programs, as the definition does.
+    sees_payloads(&actor)?;
     let found = shared.flows.find(&name, version.as_deref()).await?;
     Ok(Json(FlowDiagram::from(&found)))
 }

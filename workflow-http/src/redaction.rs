@@ -73,7 +73,10 @@ impl Redact {
     /// Returns `true` if the fields of this name, which is a JSON string, are left out.
     fn has(&self, quoted: &str) -> bool {
         let name: String = serde_json::from_str(quoted).unwrap_or_default();
-        let has = |word: &str| self.names.contains(word) || self.names.contains(word.trim_end_matches('s'));
+        let has = |word: &str| {
+            let plain = word.trim_end_matches(|c: char| c.is_ascii_digit());
+            [word, plain, plain.trim_end_matches('s')].into_iter().any(|word| self.names.contains(word))
+        };
         has(&name.to_lowercase()) || words(&name).iter().any(|word| has(word))
     }
 
@@ -98,12 +101,15 @@ impl Redact {
     }
 }
 
-/// Returns the words of a name in lower case: those of `cardNumber` and `card_number` are equal.
+/// Returns the words of a name in lower case: those of `cardNumber`, `CARDNumber` and `card_number`
+/// are equal.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
+    let mut rest = name.chars().peekable();
+    while let Some(c) = rest.next() {
+        let ends_capitals = c.is_uppercase() && rest.peek().is_some_and(|next| next.is_lowercase());
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) || ends_capitals {
             words.push(String::new());
         }
         was_lower = c.is_lowercase() || c.is_numeric();
@@ -182,6 +188,8 @@ mod tests {
             (r#"{"a":{"Password" : "x\"}"} ,"b":2}"#, r#"{"a":{"Password" : "[redacted]"} ,"b":2}"#),
             (r#"{"cardNumber":[1,{"x":"]"}],"b":2}"#, r#"{"cardNumber":"[redacted]","b":2}"#),
             (r#"{"API_TOKENS":{"a":[{}]}}"#, r#"{"API_TOKENS":"[redacted]"}"#),
+            (r#"{"APIToken":"a","token2":"b"}"#, r#"{"APIToken":"[redacted]","token2":"[redacted]"}"#),
+            (r#"{"IDTokens":1,"Discard":2}"#, r#"{"IDTokens":"[redacted]","Discard":2}"#),
             (
                 r#"{"x-authorization":true ,"debit-card":null}"#,
                 r#"{"x-authorization":"[redacted]" ,"debit-card":"[redacted]"}"#,
