@@ -90,7 +90,9 @@ impl Visit {
     /// Returns the path to go to after an error: the same page again, or that of the form.
     pub(crate) fn again(&self) -> &str {
         let is_form = self.inner.starts_with("/orders");
-        if is_form { self.before.as_deref().unwrap_or("/") } else { &self.inner }
+        let path = if is_form { self.before.as_deref().unwrap_or("/") } else { &self.inner };
+        // Without a prefix, a path with two slashes would lead to another host.
+        if path.starts_with("//") { "/" } else { path }
     }
 
     /// Returns the prefix, or a slash if there is none: the path of the cookies.
