@@ -79,6 +79,9 @@ fn parts(reader: Option<&Part>, read: Option<&Part>) -> Order {
 }
 
 fn itself(outline: &Outline, chain: &[usize], role: Role) -> Order {
+    if role == Role::Undo {
+        return Order::Before;
+    }
     let step = chain.last().copied().unwrap_or_default();
     let block = outline.steps[step].block;
     let in_turns = chain.iter().rev().skip(1).any(|outer| outline.steps[*outer].is_turning);

@@ -7,7 +7,7 @@ use crate::lower::outline::Role;
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {
     each(lowering, |lowering, it| {
-        if it.role == Role::ToolArgs || (it.role == Role::Trigger && it.key == "webhook.secret") {
+        if matches!(it.role, Role::ToolArgs | Role::Undo) || (it.role == Role::Trigger && it.key == "webhook.secret") {
             return;
         }
         for read in it.reads.iter().filter(|read| read.path.root() == "secrets") {

@@ -258,7 +258,7 @@ fn read_undo(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<To
     let span = tool.map(|node| node.span);
     let tool = tool.and_then(|node| lowering.text(node, "undo.tool"));
     let args = fields.take("args");
-    let value = args.map(|node| lowering.template(node, "undo.args", Role::ToolArgs)).unwrap_or_default();
+    let value = args.map(|node| lowering.template(node, "undo.args", Role::Undo)).unwrap_or_default();
     fields.finish(lowering, keys::UNDO);
     let (tool, span) = (tool?, span?);
     let args = Some((args.map_or(span, |args| args.span), value.clone()));

@@ -100,6 +100,8 @@ impl StepOutline {
 pub(crate) enum Role {
     /// Arguments of a tool: the only place for secrets.
     ToolArgs,
+    /// Arguments of an undo: as [`Role::ToolArgs`], and sees the step's result.
+    Undo,
     /// A condition before the step.
     When,
     /// Sees the step's result: `output`, `branch`, `until`.
@@ -124,7 +126,7 @@ impl Role {
     }
 
     pub(crate) fn sees_result(self) -> bool {
-        matches!(self, Self::After | Self::AfterCondition)
+        matches!(self, Self::After | Self::AfterCondition | Self::Undo)
     }
 }
 
