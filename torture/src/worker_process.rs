@@ -188,7 +188,9 @@ impl WorkerProcess {
     /// With the log, if it contains one.
     pub fn assert_no_warnings(&self) {
         self.assert_no_errors();
-        self.assert_silent_on(&["WARN"]);
+        // On a busy machine the statistics may take longer than a worker waits for them at its end.
+        let is_unexpected = |line: &&str| line.contains("WARN") && !line.contains("the statistics of the last second");
+        assert_eq!(self.log().lines().find(is_unexpected), None, "{:?}", self.log);
     }
 
     fn assert_silent_on(&self, words: &[&str]) {

@@ -25,7 +25,7 @@ export async function inPage(options, story) {
 }
 
 /** Asks again and again, until the answer is yes. */
-export async function until(what, ask, attempts = 50) {
+export async function until(what, ask, attempts = 300) {
   for (let attempt = 0; attempt < attempts; attempt += 1) {
     if (await ask()) return;
     await new Promise((resolve) => setTimeout(resolve, 100));

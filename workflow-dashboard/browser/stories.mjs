@@ -156,11 +156,11 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
   await open(other, "/workflows");
   await other.locator("tr", { hasText: "report_monthly" }).locator("summary").click();
   await other.locator("details[open] button", { hasText: "Start the run" }).click();
-  await page.locator("[data-newer]:visible", { hasText: "1 newer run" }).waitFor({ timeout: 5000 });
+  await page.locator("[data-newer]:visible", { hasText: "1 newer run" }).waitFor({ timeout: 30_000 });
   await other.locator("summary", { hasText: "Pause" }).click();
   await other.locator("details[open] button", { hasText: "Pause" }).click();
   await page.locator("[data-newer] a").click();
-  await page.locator("tr[data-row]").first().locator('[title="Paused"]').waitFor({ timeout: 5000 });
+  await page.locator("tr[data-row]").first().locator('[title="Paused"]').waitFor({ timeout: 30_000 });
 
   await page.keyboard.press("?");
   assert.ok(await page.locator("dialog[open]").count(), "the keyboard map");
@@ -192,7 +192,7 @@ for (const hasStream of [true, false]) {
     await open(other, "/workflows");
     await other.locator("tr", { hasText: "report_monthly" }).locator("summary").click();
     await other.locator("details[open] button", { hasText: "Start the run" }).click();
-    await page.locator("[data-newer]:visible", { hasText: "1 newer run" }).waitFor({ timeout: 5000 });
+    await page.locator("[data-newer]:visible", { hasText: "1 newer run" }).waitFor({ timeout: 30_000 });
     await other.context().close();
   });
 }

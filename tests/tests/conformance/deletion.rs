@@ -395,7 +395,7 @@ pub async fn concurrent_deletions_of_families_do_not_deadlock(fixture: Fixture) 
 
 /// A process deletes runs, some per commit, and is killed in the middle, again and again.
 pub async fn a_kill_leaves_no_half_deleted_run(fixture: Fixture) {
-    const RUNS: i64 = 400;
+    const RUNS: i64 = 1000;
     const STEPS: i64 = 20;
     let ids = fixture.started_many(usize::try_from(RUNS).unwrap()).await;
     let claims: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
@@ -406,7 +406,7 @@ pub async fn a_kill_leaves_no_half_deleted_run(fixture: Fixture) {
         let ends = claims.iter().map(|claim| succeed(*claim, "1"));
         fixture.commit(&steps.chain(signals).chain(ends).collect::<Vec<_>>()).await;
     }
-    assert_eq!((claims.len(), ids.len()), (400, 400));
+    assert_eq!((claims.len(), ids.len()), (1000, 1000));
     let mut raw = fixture.raw().await;
     let (mut left, mut kills) = (RUNS, 0);
     while left > 0 {

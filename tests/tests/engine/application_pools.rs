@@ -121,7 +121,7 @@ pub async fn runs_work_over_a_pool_of_the_application(db: Live) {
 }
 
 pub async fn reads_take_a_connection_of_the_pool_and_writes_do_not(db: Live) {
-    let pool = Pool::new(&db, Duration::from_secs(1)).await;
+    let pool = Pool::new(&db, Duration::from_secs(5)).await;
     let client = pool.connect(&db).await.unwrap();
     let held = pool.hold().await;
     let run = client.start(note, "a".into()).await.unwrap();

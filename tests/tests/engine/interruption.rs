@@ -191,7 +191,8 @@ pub async fn the_grace_ends_a_clean_up_that_is_parked(db: Live) {
     let grace = Duration::from_secs(5);
     let worker = db.worker(probe.clone()).register(sleeps_twice).cancel_grace(grace).linger(Duration::ZERO);
     let worker = LocalWorker::start(worker);
-    let deadline = Duration::from_secs(1);
+    // Long enough to begin before it on a busy machine.
+    let deadline = Duration::from_secs(4);
     let runs = [
         db.client.start(sleeps_twice, ()).await.unwrap(),
         db.client.start(sleeps_twice, ()).deadline(deadline).await.unwrap(),

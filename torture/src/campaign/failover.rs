@@ -13,7 +13,7 @@ use crate::proxy::Proxy;
 use crate::worker_process::WorkerProcess;
 
 /// How soon after a promotion work must go on.
-const GOES_ON: Duration = Duration::from_secs(10);
+const GOES_ON: Duration = Duration::from_secs(30);
 
 /// How long each worker may take to continue: twice the longest time that one call of the engine
 /// waits for the database.

@@ -9,7 +9,7 @@ use crate::worker_process::WorkerProcess;
 
 /// A process that has checked the files just before they changed writes its line when it gets the
 /// processor, within this time.
-const UNDER_WAY: Duration = Duration::from_millis(500);
+const UNDER_WAY: Duration = Duration::from_millis(1500);
 
 /// How long a worker may take to continue, once the file is back.
 const RECOVERY: Duration = Duration::from_secs(60);

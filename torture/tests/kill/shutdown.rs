@@ -11,7 +11,7 @@ pub async fn a_worker_that_stops_gives_every_run_back(database: Database) {
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();
     settings.concurrency = 20;
-    settings.pause = 20;
+    settings.pause = 200;
     let runs = testbed.start_mix(10, 10, 10).await;
     let mut ended = testbed.spawn("ended", &settings);
     testbed.begun(40).await;

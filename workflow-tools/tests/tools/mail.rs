@@ -26,7 +26,17 @@ struct Catcher {
 }
 
 impl Catcher {
+    /// Another process may take a port before the catcher has it.
     async fn start() -> Self {
+        for _ in 0..20 {
+            if let Some(catcher) = Self::try_start().await {
+                return catcher;
+            }
+        }
+        panic!("the catcher does not start");
+    }
+
+    async fn try_start() -> Option<Self> {
         let (smtp, web) = (free_port(), free_port());
         let mut child = Command::new(node())
             .arg(servers().join("maildev/dist/bin/maildev.js"))
@@ -47,8 +57,8 @@ impl Catcher {
             .unwrap();
         // The last line of the banner, which is written once both servers listen.
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        while !lines.next_line().await.unwrap().expect("the catcher starts").contains("Ctrl+C") {}
-        Self { _child: child, _output: lines, smtp, web }
+        while !lines.next_line().await.unwrap()?.contains("Ctrl+C") {}
+        Some(Self { _child: child, _output: lines, smtp, web })
     }
 
     /// The first mail, once it has arrived.
