@@ -5,7 +5,7 @@ use workflow_tests::Database;
 use workflow_tests::until;
 use workflow_torture::campaign::{Part, Plan, Round, RoundOptions, replay_ended};
 use workflow_torture::checker::{self, CHECKS, Evidence};
-use workflow_torture::ledger::Fact;
+use workflow_torture::ledger::{Fact, Line};
 use workflow_torture::program::Answer;
 
 type Forgery = (&'static str, &'static str, fn(&mut Evidence));
@@ -104,9 +104,16 @@ const FORGERIES: &[Forgery] = &[
         it.outcomes.push(last);
     }),
     ("I-Replay", "a replay delivered another value", |it| {
-        let mut again = line(it, Fact::Delivered);
-        again.value = "1".into();
-        it.lines.push(again);
+        // Behind a delivery that is known to be committed, because its process went on.
+        let run = |line: &Line| line.subject.split('/').next().map(str::to_owned);
+        let goes_on = |at: usize, line: &Line| {
+            let later = it.lines[at + 1..].iter().filter(|later| later.fact == Fact::Delivered);
+            later.filter(|later| later.pid == line.pid).any(|later| run(later) == run(line))
+        };
+        let delivered = |(at, line): (usize, &Line)| line.fact == Fact::Delivered && goes_on(at, line);
+        let at = it.lines.iter().enumerate().position(delivered).expect("a process that went on");
+        let again = Line { value: "1".into(), ..it.lines[at].clone() };
+        it.lines.insert(at + 1, again);
     }),
     ("I-Replay", "the delivered value is not the recorded value", |it| {
         let subject = step(it).subject();
