@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
+use workflow_sdk::internal::is_control;
 
 use crate::arguments::{Format, Global, When};
 use crate::clock::Clock;
@@ -59,12 +60,6 @@ pub(crate) fn printable(text: &str) -> String {
 fn printable_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(printable).collect();
     lines.join("\n")
-}
-
-/// Returns `true` for a control character, and for one that changes the direction of a text.
-fn is_control(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Output {

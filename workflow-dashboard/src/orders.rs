@@ -13,7 +13,7 @@ use workflow_sdk::operate::{Action, OperateErrorCode, Order, OrderOutcome, Role}
 
 use crate::action::Fields;
 use crate::problem::Problem;
-use crate::visit::{Visit, note_for_next};
+use crate::visit::{Visit, is_inside, note_for_next};
 use crate::{Shared, clock, facets};
 
 /// `POST /orders`: performs an order, and sends the browser back to its page.
@@ -132,25 +132,4 @@ fn check_origin(visit: &Visit, headers: &HeaderMap, fields: &Fields) -> Result<(
         return Err(Problem::forbidden("The form is older than the session of this browser.", help));
     }
     Ok(())
-}
-
-/// Returns `true` if this is a path below the prefix, and nothing that leads elsewhere.
-fn is_inside(back: &str) -> bool {
-    let is_path = back.starts_with('/') && !back.starts_with("//");
-    is_path && back.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_form_leads_back_to_this_dashboard_alone() {
-        for back in ["/", "/runs?q=status%3Afailed", "/runs/0190"] {
-            assert!(is_inside(back), "{back}");
-        }
-        for back in ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x", "runs"] {
-            assert!(!is_inside(back), "{back}");
-        }
-    }
 }

@@ -91,8 +91,7 @@ impl Visit {
     pub(crate) fn again(&self) -> &str {
         let is_form = self.inner.starts_with("/orders");
         let path = if is_form { self.before.as_deref().unwrap_or("/") } else { &self.inner };
-        // Without a prefix, a path with two slashes would lead to another host.
-        if path.starts_with("//") { "/" } else { path }
+        if is_inside(path) { path } else { "/" }
     }
 
     /// Returns the prefix, or a slash if there is none: the path of the cookies.
@@ -239,6 +238,12 @@ fn set_cookies(visit: &Visit, response: &mut Response) {
     }
 }
 
+/// Returns `true` if this is a path below the prefix, and nothing that leads elsewhere.
+pub(crate) fn is_inside(path: &str) -> bool {
+    let is_path = path.starts_with('/') && !path.starts_with("//");
+    is_path && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,6 +267,16 @@ mod tests {
         assert_eq!(below("http://localhost:7777/workflows/runs?q=a").as_deref(), Some("/runs?q=a"));
         for address in ["http://localhost:7777/other", "http://localhost", "nonsense", "http://a/workflowsx"] {
             assert_eq!(below(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_link_back_leads_to_this_dashboard_alone() {
+        for back in ["/", "/runs?q=status%3Afailed", "/runs/0190"] {
+            assert!(is_inside(back), "{back}");
+        }
+        for back in ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nSet-Cookie: x", "runs"] {
+            assert!(!is_inside(back), "{back}");
         }
     }
 

@@ -28,6 +28,7 @@ mod model;
 mod policy;
 mod record_key;
 mod runtime;
+mod schema_size;
 mod secret_store;
 mod secrets;
 pub mod signature;
@@ -53,6 +54,9 @@ pub use model::{Model, ModelAnswer, ModelCall, ScriptedModel};
 pub use policy::{AllowAll, Policy};
 pub use record_key::{RecordPart, RecordedSteps};
 pub use runtime::{FlowRuntime, FlowRuntimeBuilder};
+/// For the crates of this project.
+#[doc(hidden)]
+pub use schema_size::SchemaSize;
 pub use secret_store::{SecretEntry, SecretStore, SecretStoreError};
 pub use secrets::{FixedSecrets, Secrets};
 pub use store::{Deployed, FlowStore, FlowStoreError, FlowVersion};

@@ -127,7 +127,7 @@ pub mod internal {
     pub use crate::client::{call_waiting_seats, emit, migration_script, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
     pub use crate::schedule::{DeclaredSchedule, ScheduleInput, ScheduledInput};
-    pub use workflow_engine::model::{DECISION_SIGNAL, check_name};
+    pub use workflow_engine::model::{DECISION_SIGNAL, check_name, is_control};
     pub use workflow_engine::store::redact;
 }
 

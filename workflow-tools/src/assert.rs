@@ -122,8 +122,9 @@ fn matches(call: &ToolCall) -> Result<Value, ToolError> {
 fn fits(call: &ToolCall) -> Result<Value, ToolError> {
     let Fits { data, schema, message } = parse("assert.schema", &call.args)?;
     let schema = schema::compile(&schema)?;
-    let places = || format!("data does not fit the schema at {}", schema.places(&data).join(", "));
-    verdict(schema.fits(&data), "assert.schema", message, places)
+    let places = schema.places(&data);
+    let why = || format!("data does not fit the schema at {}", places.join(", "));
+    verdict(places.is_empty(), "assert.schema", message, why)
 }
 
 fn verdict(pass: bool, tool: &str, message: Option<String>, why: impl Fn() -> String) -> Result<Value, ToolError> {

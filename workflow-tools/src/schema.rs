@@ -2,47 +2,62 @@
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use workflow_flows::ToolError;
+use workflow_flows::{SchemaSize, ToolError};
 
 use crate::arguments::invalid;
 
 /// A compiled schema. References lead into the schema alone, and patterns take linear time.
-pub(crate) struct Schema(Validator);
+pub(crate) struct Schema {
+    validator: Validator,
+    size: SchemaSize,
+}
 
 /// The most problems that are reported.
 #[cfg(any(feature = "assert", feature = "model", test))]
 const PROBLEMS: usize = 20;
+#[cfg(any(feature = "assert", feature = "model", test))]
+const TOO_LARGE: &str = "the value is too large to be checked against the schema";
 /// The longest text of one problem, in characters.
 const PROBLEM: usize = 300;
 
-/// Compiles a schema.
+/// Compiles a schema. One whose checks have no bound is refused.
 pub(crate) fn compile(schema: &Value) -> Result<Schema, ToolError> {
+    let size = SchemaSize::of(schema)
+        .map_err(|(pointer, message)| invalid(format!("the schema is not valid at {pointer:?}: {}", cut(&message))))?;
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(1024 * 1024));
     let validator = options.build(schema).map_err(|error| {
         invalid(format!("the schema is not valid at {:?}: {}", error.instance_path().as_str(), cut(&error.to_string())))
     })?;
-    Ok(Schema(validator))
+    Ok(Schema { validator, size })
 }
 
 impl Schema {
+    /// Returns the size of the schema.
+    #[cfg(all(unix, feature = "mcp"))]
+    pub(crate) fn size(&self) -> SchemaSize {
+        self.size
+    }
+
     /// Returns where the value does not fit: the place and the reason. Empty: it fits.
     #[cfg(any(feature = "model", test))]
     pub(crate) fn problems(&self, value: &Value) -> Vec<String> {
-        let found = self.0.iter_errors(value).take(PROBLEMS);
-        found.map(|error| cut(&format!("{}: {error}", place(error.instance_path().as_str())))).collect()
+        let found = self.size.mistakes(&self.validator, value, PROBLEMS);
+        let Some(found) = found else { return vec![TOO_LARGE.to_owned()] };
+        found.iter().map(|error| cut(&format!("{}: {error}", place(error.instance_path().as_str())))).collect()
     }
 
     /// Whether the value fits.
-    #[cfg(any(feature = "assert", all(unix, feature = "mcp")))]
+    #[cfg(all(unix, feature = "mcp"))]
     pub(crate) fn fits(&self, value: &Value) -> bool {
-        self.0.is_valid(value)
+        self.validator.is_valid(value)
     }
 
     /// Returns the places where the value does not fit, without the values there.
     #[cfg(feature = "assert")]
     pub(crate) fn places(&self, value: &Value) -> Vec<String> {
-        let found = self.0.iter_errors(value).take(PROBLEMS);
-        found.map(|error| place(error.instance_path().as_str()).to_owned()).collect()
+        let found = self.size.mistakes(&self.validator, value, PROBLEMS);
+        let Some(found) = found else { return vec![TOO_LARGE.to_owned()] };
+        found.iter().map(|error| place(error.instance_path().as_str()).to_owned()).collect()
     }
 
     /// Returns the first place where the value does not fit and why, without the values there.
@@ -52,7 +67,7 @@ impl Schema {
         use jsonschema::error::ValidationErrorKind as Kind;
 
         // The errors of all places at once would take memory by the size of the answer.
-        let error = self.0.validate(value).err()?;
+        let error = self.validator.validate(value).err()?;
         let reason = match error.kind() {
             Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
                 "it has properties that the schema does not allow".to_owned()

@@ -406,7 +406,7 @@ pub async fn a_kill_leaves_no_half_deleted_run(fixture: Fixture) {
         let ends = claims.iter().map(|claim| succeed(*claim, "1"));
         fixture.commit(&steps.chain(signals).chain(ends).collect::<Vec<_>>()).await;
     }
-    assert_eq!((claims.len(), ids.len()), (1000, 1000));
+    assert_eq!((claims.len(), ids.len()), (RUNS as usize, RUNS as usize));
     let mut raw = fixture.raw().await;
     let (mut left, mut kills) = (RUNS, 0);
     while left > 0 {

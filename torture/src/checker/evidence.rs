@@ -339,7 +339,7 @@ impl Evidence {
 
 /// Returns the id of the run in the subject of a ledger line, without the generation and the step.
 #[must_use]
-pub(crate) fn run_of(subject: &str) -> &str {
+pub fn run_of(subject: &str) -> &str {
     let key = subject.split_once('/').map_or(subject, |(run, _)| run);
     key.split_once('.').map_or(key, |(run, _)| run)
 }

@@ -17,8 +17,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub(crate) use evidence::run_of;
-pub use evidence::{Attempt, Claimed, Evidence, Outcome, Row, Signal, Taken};
+pub use evidence::{Attempt, Claimed, Evidence, Outcome, Row, Signal, Taken, run_of};
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -4,7 +4,7 @@
 use workflow_tests::Database;
 use workflow_tests::until;
 use workflow_torture::campaign::{Part, Plan, Round, RoundOptions, replay_ended};
-use workflow_torture::checker::{self, CHECKS, Evidence};
+use workflow_torture::checker::{self, CHECKS, Evidence, run_of};
 use workflow_torture::ledger::{Fact, Line};
 use workflow_torture::program::Answer;
 
@@ -105,10 +105,9 @@ const FORGERIES: &[Forgery] = &[
     }),
     ("I-Replay", "a replay delivered another value", |it| {
         // Behind a delivery that is known to be committed, because its process went on.
-        let run = |line: &Line| line.subject.split('/').next().map(str::to_owned);
         let goes_on = |at: usize, line: &Line| {
             let later = it.lines[at + 1..].iter().filter(|later| later.fact == Fact::Delivered);
-            later.filter(|later| later.pid == line.pid).any(|later| run(later) == run(line))
+            later.filter(|later| later.pid == line.pid).any(|later| run_of(&later.subject) == run_of(&line.subject))
         };
         let delivered = |(at, line): (usize, &Line)| line.fact == Fact::Delivered && goes_on(at, line);
         let at = it.lines.iter().enumerate().position(delivered).expect("a process that went on");

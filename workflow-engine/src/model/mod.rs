@@ -71,7 +71,7 @@ pub use limit::{LimitChange, LimitRecord, LimitRule, SeatLine, SeatWait};
 pub use name::check_scope;
 pub use name::{
     InvalidGate, InvalidName, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, NameSubject, check_gate_of, check_name,
-    check_queue, check_tags,
+    check_queue, check_tags, is_control,
 };
 pub use payload_codec::{CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace};
 pub use priority::{Priority, Rank};

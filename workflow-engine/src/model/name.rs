@@ -138,7 +138,9 @@ pub fn check_name(subject: NameSubject, name: &str) -> Result<(), InvalidName> {
 /// Returns whether a character changes how the text around it is shown: a control, a line break, or
 /// a control of the writing direction. With one of these a name could look like another one, or
 /// like a line of a log.
-fn is_control(c: char) -> bool {
+#[doc(hidden)]
+#[must_use]
+pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
