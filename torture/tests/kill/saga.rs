@@ -15,6 +15,10 @@ use workflow_torture::testbed::{Started, Testbed};
 /// More than the commits of either run: the run ends before the last hits are reached.
 const COMMITS: u32 = 9;
 
+/// The claim, the outcome of the first step, and the claim after the cancel or the second outcome.
+/// More outcomes may share a commit, and a death after the last commit is seen after the run's end.
+const FEWEST: usize = 3;
+
 pub async fn a_failed_run_is_undone_whenever_its_worker_dies(database: Database) {
     at_every_commit(database, async |testbed| testbed.client.start(workflows::unlucky, 1).await.expect("start").id())
         .await;
@@ -29,7 +33,7 @@ async fn at_every_commit(database: Database, start: impl AsyncFn(&Testbed) -> Ru
     for point in ["executor.before_commit", "executor.after_commit"] {
         let deaths = join_all((1..=COMMITS).map(|hit| die_once(database, format!("{point}@{hit}"), &start)));
         let deaths = deaths.await.into_iter().filter(|died| *died).count();
-        assert!(deaths >= 5, "only {deaths} of {COMMITS} workers died before the end");
+        assert!(deaths >= FEWEST, "only {deaths} of {COMMITS} workers died before the end");
     }
 }
 
