@@ -220,8 +220,19 @@ impl Store for PostgresStore {
         read_call!(self, "look for an outcome", connection => transaction::recorded(connection, &self.sql, run, step_key, attempt))
     }
 
+    async fn now(&self) -> Result<Timestamp, DatabaseError> {
+        read_call!(self, "read the time", connection => read::now(connection, &self.sql, &self.clock))
+    }
+
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
-        read_call!(self, "look for the next due run", connection => read::next_due(connection, &self.sql, &self.clock, lanes))
+        self.refuse_if_closed("look for the next due run")?;
+        let (sql, clock) = (&self.sql, &self.clock);
+        if let Some(next) =
+            self.read_at_rest(async |connection| read::next_due(connection, sql, clock, lanes).await).await
+        {
+            return Ok(next);
+        }
+        read_call!(self, "look for the next due run", connection => read::next_due(connection, sql, clock, lanes))
     }
 
     async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {

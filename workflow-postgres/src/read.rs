@@ -68,6 +68,12 @@ pub(super) async fn ended(connection: &mut PgConnection, sql: &Sql, ids: &[RunId
     map_all(&rows, row::ended_run)
 }
 
+/// See [`Store::now`](workflow_engine::store::Store::now).
+pub(super) async fn now(connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<Timestamp, Failure> {
+    let fixed = clock.fixed().map(Timestamp::as_micros);
+    row::time(&sql.read_now.query().bind(fixed).fetch_one(connection).await?, "now")
+}
+
 /// See [`Store::next_due`](workflow_engine::store::Store::next_due).
 pub(super) async fn next_due(
     connection: &mut PgConnection,

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use sqlx::PgConnection;
 use workflow_engine::model::{NewRun, Retention, RunFilter, RunId, RunStatus, RunSummary, Timestamp};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
@@ -149,6 +150,30 @@ async fn a_run_is_found_although_the_connections_of_the_pool_were_cut() -> TestR
         )
         .await?;
     assert_eq!(find().await?, Some(run.id));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_worker_looks_by_a_kept_plan() -> TestResult {
+    let fixture = fixture().await?;
+    fixture.start().await?;
+    for _ in 0..2 {
+        assert_eq!(fixture.store.next_due(&[lane()]).await?.at, Some(START));
+    }
+    let plans = "SELECT (generic_plans, custom_plans)::text FROM pg_prepared_statements
+                 WHERE statement LIKE '%find_next_due%'";
+    let plans = async |connection: &mut PgConnection| Ok(sqlx::query_scalar(plans).fetch_all(connection).await?);
+    let plans: Option<Vec<String>> = fixture.store.read_at_rest(plans).await;
+    assert_eq!(plans, Some(vec!["(2,0)".to_owned()]));
+
+    // The session of the executor is cut, so the look takes another one.
+    let pid = async |connection: &mut PgConnection| {
+        Ok(sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await?)
+    };
+    let pid: i32 = fixture.store.read_at_rest(pid).await.ok_or("no session")?;
+    fixture.execute(&format!("SELECT pg_terminate_backend({pid}, 10000)")).await?;
+    assert_eq!(fixture.store.next_due(&[lane()]).await?.at, Some(START));
+    fixture.start().await?;
     Ok(())
 }
 

@@ -138,6 +138,25 @@ impl PostgresStore {
         commit(connection, context, memory, writes, bound.statement).await
     }
 
+    /// Runs a read on the executor's connection while that rests: there its plan is kept, which
+    /// takes the server longer to make than to execute. `None`: a batch has the connection, or it
+    /// fails, and the read belongs on another one.
+    ///
+    /// A read that is dropped half-way closes the connection, as a commit does.
+    pub(super) async fn read_at_rest<T>(
+        &self,
+        read: impl AsyncFnOnce(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Option<T> {
+        let mut rested = self.session.rested.try_lock().ok()?;
+        let mut connection = rested.take()?.connection;
+        // A batch may wait for the connection meanwhile.
+        let result = Limit::after(PING_TIMEOUT).run(read(&mut connection)).await;
+        if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
+            *rested = Some(Rested { connection, since: Instant::now() });
+        }
+        result.ok()
+    }
+
     /// Binds the statement of a batch. Another batch may be under way meanwhile.
     fn bind(&self, writes: &[Write]) -> Bound {
         let workers = self.session.workers_of(writes);

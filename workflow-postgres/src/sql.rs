@@ -332,7 +332,7 @@ statements! {
     read_inbox,
     read_isolation,
     read_limits, read_lost_single,
-    read_missing, read_missing_rights, read_open_steps,
+    read_missing, read_missing_rights, read_now, read_open_steps,
     read_placements,
     read_published,
     read_queues, read_rates_of_lines,

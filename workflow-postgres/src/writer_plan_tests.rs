@@ -20,7 +20,8 @@ const TABLES: [&str; 7] = [
     "workflow_line_rates",
 ];
 
-/// Returns the statements that a batch may run, and the read of a gate, which counts as they do.
+/// Returns the statements that the executor's session may run, and the read of a gate, which counts
+/// as they do.
 fn statements(sql: &Sql) -> Vec<(String, Statement)> {
     let files: BTreeSet<&str> = [
         "cancel_children",
@@ -40,6 +41,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "find_deleted_runs",
         "find_final_attempts",
         "find_lapsed_gates",
+        "find_next_due",
         "find_parents",
         "find_signals",
         "find_single_runs",

@@ -185,6 +185,10 @@ impl Store for SqliteStore {
         with_write_lock!("look for an outcome", transaction::recorded(&self.database, run, step_key, attempt))
     }
 
+    async fn now(&self) -> Result<Timestamp, DatabaseError> {
+        Ok(self.database.now())
+    }
+
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
         within_deadline("find the next due run", read::next_due(&self.database, lanes)).await
     }

@@ -73,10 +73,6 @@ pub(super) async fn ended(database: &Database, ids: &[RunId]) -> Result<Vec<Ende
 /// See [`Store::next_due`](workflow_engine::store::Store::next_due).
 pub(super) async fn next_due(database: &Database, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
     const OPERATION: &str = "find the next due run";
-    // Only the time is asked. A transaction may have the only connection of a database in memory.
-    if lanes.is_empty() {
-        return Ok(NextDue { now: database.now(), at: None });
-    }
     let lanes: Vec<_> = lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
     let mut reader = database.reader().await?;
     let query = sqlx::query_scalar(sql::FIND_NEXT_DUE).bind(serde_json::to_string(&lanes).during(OPERATION)?);

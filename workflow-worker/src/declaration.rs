@@ -104,7 +104,7 @@ async fn declare(
     group: Option<&str>,
 ) -> Result<(), WorkerError> {
     loop {
-        let now = client.store().next_due(&[]).await?.now;
+        let now = client.store().now().await?;
         let calendar = declaration.check(name, now)?;
         let (seen, row) = match client.store().schedule(name).await? {
             None => {
@@ -164,7 +164,7 @@ async fn retire_others(client: &Client, group: &str, declared: &HashSet<String>)
 
 async fn retire(client: &Client, group: &str, name: &str) -> Result<(), WorkerError> {
     loop {
-        let now = client.store().next_due(&[]).await?.now;
+        let now = client.store().now().await?;
         let Some(row) = client.store().schedule(name).await? else { return Ok(()) };
         // A later release may have written it. It then belongs to workers of that release.
         let Ok(mut record) = Record::of(&row) else { return Ok(()) };

@@ -118,7 +118,7 @@ async fn count_page(
     pruned: &mut Pruned,
     sweep: Option<&mut Sweep<'_>>,
 ) -> Result<Option<RunId>, DatabaseError> {
-    let now = client.store().next_due(&[]).await?.now;
+    let now = client.store().now().await?;
     let Some(list) = candidates(retention, from, now) else { return Ok(None) };
     let page = list_runs(&**client.store(), &list).await?;
     let old = old_runs(&page.runs, retention, now);

@@ -240,7 +240,7 @@ impl<'c> Sweep<'c> {
     async fn delete_page(&mut self, duty: &Retention, from: Option<RunId>) -> Result<Option<RunId>, DatabaseError> {
         let store = self.client.store();
         let begun = Instant::now();
-        let now = store.next_due(&[]).await?.now;
+        let now = store.now().await?;
         let Some(list) = candidates(duty, from, now) else { return Ok(None) };
         let page = list_runs(&**store, &list).await?;
         rest_after(begun.elapsed()).await;

@@ -393,6 +393,12 @@ pub async fn concurrent_claimers_never_share_a_run(fixture: Fixture) {
     assert_eq!(claimed, ids, "every run exactly once");
 }
 
+pub async fn now_is_the_time_of_the_clock(fixture: Fixture) {
+    assert_eq!(fixture.store.now().await.unwrap(), fixture.now());
+    fixture.advance(SECOND);
+    assert_eq!(fixture.store.now().await.unwrap(), fixture.now());
+}
+
 pub async fn next_due_is_the_earliest_of_the_lanes(fixture: Fixture) {
     assert_eq!(fixture.next_due().await, None);
     let start_of = fixture.now();

@@ -106,6 +106,7 @@ workflow_tests::cases! {
         a_claim_takes_runs_started_in_its_batch,
         runs_started_in_the_batch_do_not_starve_older_due_runs,
         concurrent_claimers_never_share_a_run,
+        now_is_the_time_of_the_clock,
         next_due_is_the_earliest_of_the_lanes,
     }
     priority {

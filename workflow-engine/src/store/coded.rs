@@ -141,6 +141,10 @@ impl Store for CodedStore {
         Ok(row)
     }
 
+    async fn now(&self) -> Result<Timestamp, DatabaseError> {
+        self.inner.now().await
+    }
+
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
         self.inner.next_due(lanes).await
     }

@@ -63,6 +63,7 @@ macro_rules! forward_store {
                 }
             }
             fn recorded(run: $crate::model::RunId, step_key: &str, attempt: i64) -> Option<$crate::model::StepAttempt>;
+            fn now() -> $crate::model::Timestamp;
             fn next_due(lanes: &[$crate::model::Lane]) -> $crate::store::NextDue;
             fn run(id: $crate::model::RunId) -> Option<$crate::model::Run>;
             fn find(workflow: &str, key: &str) -> Option<$crate::model::RunId>;

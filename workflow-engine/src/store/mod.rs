@@ -183,11 +183,11 @@ pub trait Store:
     /// See [`Store::run`].
     async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError>;
 
+    /// Returns the time now by the clock of the database. Fails as [`Store::find`] does.
+    async fn now(&self) -> Result<Timestamp, DatabaseError>;
+
     /// Returns the time now, and when the next run of these lanes is or was due, even if a worker
-    /// holds it. Reads only.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database fails or does not answer.
+    /// holds it. Reads only. Fails as [`Store::find`] does.
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError>;
 
     /// Returns a run; `None` if no run has this id.

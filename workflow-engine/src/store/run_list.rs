@@ -71,7 +71,7 @@ pub async fn list_filtered<S: Store + ?Sized>(store: &S, filter: &RunFilter) -> 
         direction: Direction::Older,
         limit,
         budget: SCAN_BUDGET,
-        now: store.next_due(&[]).await?.now,
+        now: store.now().await?,
     };
     let mut found = Vec::new();
     loop {

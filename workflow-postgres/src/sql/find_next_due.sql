@@ -1,4 +1,5 @@
--- Called by: read.rs, by an idle worker. $2-$4 are the lanes.
+-- Called by: read.rs, by an idle worker, on the session of the executor if that rests. $2-$4 are
+-- the lanes.
 -- Guarantees: for each lane, reads one entry of the index of due runs for each rank, and one of the
 -- indexes of running runs and of turns, however many runs and gates the lane has. Reads the wakes
 -- of all gates, from the oldest one on, until it has 1,000 of the lane. A lane with that many is

@@ -156,6 +156,6 @@ impl Client {
 
     /// Returns the time of the database.
     pub(super) async fn now(&self) -> Result<Timestamp, ClientError> {
-        Ok(self.read(self.store().next_due(&[])).await?.now)
+        self.read(self.store().now()).await
     }
 }

@@ -47,7 +47,7 @@ impl OperateRuns for Client {
 
 /// Reads a page of runs, and the steps for which its parked runs wait.
 async fn read_page(store: &dyn Store, list: &ListRuns, from: Option<RunId>) -> Result<ListedRuns, DatabaseError> {
-    let now = store.next_due(&[]).await?.now;
+    let now = store.now().await?;
     let blockers = Blockers::read(store, &list.query, now).await?;
     let mut listed = list_runs(store, &list_of(list, from, now, blockers)).await?;
     let is_waiting = |run: &&RunSummary| {

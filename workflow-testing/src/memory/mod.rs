@@ -163,6 +163,10 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| tables.attempt(run, step_key, attempt).cloned()))
     }
 
+    async fn now(&self) -> Result<Timestamp, DatabaseError> {
+        Ok(self.handle.open("read the time")?.look(|_, now| now))
+    }
+
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
         let database = self.handle.open("find the next due run")?;
         Ok(database.look(|tables, now| NextDue { now, at: read::next_due(tables, lanes) }))

@@ -1,0 +1,3 @@
+-- Called by: read.rs.
+-- Guarantees: reads no table.
+SELECT {now} AS now
