@@ -22,7 +22,10 @@ type Answer = Result<BTreeMap<String, Value>, String>;
 struct RuntimeCatalog {
     runtime: FlowRuntime,
     actor: String,
-    flows: Option<Vec<String>>,
+    /// The schemas of the inputs of the newest versions. `None`: the runtime knows no flows.
+    flows: Option<BTreeMap<String, Value>>,
+    /// The schemas of the inputs of the versions that the document names.
+    versions: BTreeMap<(String, String), Value>,
     answers: BTreeMap<String, Answer>,
 }
 
@@ -34,26 +37,41 @@ pub(crate) async fn check_connected(
     actor: &str,
 ) -> Result<Checked, OperateError> {
     let flows = match runtime.flows() {
-        Some(store) => Some(store.list().await?.into_iter().map(|flow| flow.name).collect()),
+        Some(store) => {
+            let newest = store.list().await?.into_iter();
+            Some(newest.map(|flow| (flow.name, flow.definition.input)).collect())
+        }
         None => None,
     };
     let (runtime, actor) = (runtime.clone(), actor.to_owned());
-    let catalog = RuntimeCatalog { runtime, actor, flows, answers: BTreeMap::new() };
-    let (called, mut catalog) = find_called(document.clone(), catalog).await?;
+    let (versions, answers) = (BTreeMap::new(), BTreeMap::new());
+    let catalog = RuntimeCatalog { runtime, actor, flows, versions, answers };
+    let (called, versions, mut catalog) = find_called(document.clone(), catalog).await?;
+    if let Some(store) = catalog.runtime.flows() {
+        for (name, version) in versions {
+            if let Some(found) = store.find(&name, Some(&version)).await? {
+                catalog.versions.insert((name, version), found.definition.input);
+            }
+        }
+    }
     catalog.answers = ask(&catalog, &called).await;
     let document = document.clone();
     on_a_thread(move || document.check_with(Some(&catalog))).await
 }
 
-/// Returns the tools that a document calls: those for which a check asks its catalog.
+/// The names of flows with the versions of them that a document names.
+type Versions = BTreeSet<(String, String)>;
+
+/// Returns the tools and the versions of flows that a document calls: those for which a check asks
+/// its catalog.
 async fn find_called(
     document: FlowDocument,
     catalog: RuntimeCatalog,
-) -> Result<(BTreeSet<String>, RuntimeCatalog), OperateError> {
+) -> Result<(BTreeSet<String>, Versions, RuntimeCatalog), OperateError> {
     on_a_thread(move || {
-        let called = Called { catalog: &catalog, tools: RefCell::default() };
+        let called = Called { catalog: &catalog, tools: RefCell::default(), versions: RefCell::default() };
         drop(document.check_with(Some(&called)));
-        (called.tools.into_inner(), catalog)
+        (called.tools.into_inner(), called.versions.into_inner(), catalog)
     })
     .await
 }
@@ -92,7 +110,14 @@ impl ToolCatalog for RuntimeCatalog {
     }
 
     fn flows(&self) -> Option<Vec<String>> {
-        self.flows.clone()
+        self.flows.as_ref().map(|flows| flows.keys().cloned().collect())
+    }
+
+    fn flow(&self, name: &str, version: Option<&str>) -> Option<Value> {
+        match version {
+            None => self.flows.as_ref()?.get(name).cloned(),
+            Some(version) => self.versions.get(&(name.to_owned(), version.to_owned())).cloned(),
+        }
     }
 
     fn has_model(&self) -> bool {
@@ -125,10 +150,11 @@ impl ToolCatalog for RuntimeCatalog {
     }
 }
 
-/// A catalog that notes the tools for which it is asked.
+/// A catalog that notes the tools and the versions of flows for which it is asked.
 struct Called<'c> {
     catalog: &'c RuntimeCatalog,
     tools: RefCell<BTreeSet<String>>,
+    versions: RefCell<Versions>,
 }
 
 impl ToolCatalog for Called<'_> {
@@ -139,5 +165,11 @@ impl ToolCatalog for Called<'_> {
 
     fn tools(&self) -> Vec<String> {
         self.catalog.tools()
+    }
+
+    fn flow(&self, name: &str, version: Option<&str>) -> Option<Value> {
+        let version = version.map(|version| (name.to_owned(), version.to_owned()));
+        self.versions.borrow_mut().extend(version);
+        None
     }
 }

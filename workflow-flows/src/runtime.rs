@@ -295,8 +295,8 @@ impl FlowRuntimeBuilder {
     }
 
     /// Sets the tokens of gates. The tools that an approval's `notify` names get the token of the
-    /// gate, for a link, as `token` beside `run` and `key`. It is not recorded. Default: none, so
-    /// that they get no token.
+    /// gate, for a link, as `data.token` beside `data.run` and `data.key`. It is not recorded.
+    /// Default: none, so that they get no token.
     pub fn tokens(mut self, tokens: Tokens) -> Self {
         self.0.tokens = Some(tokens);
         self

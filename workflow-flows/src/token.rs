@@ -1,8 +1,8 @@
 //! Tokens that decide one gate: for links in mails and messages.
 //!
-//! A token names a run, a step and a visit, and carries an HMAC of the three. It needs no table, is
-//! good for this gate alone, and says nothing about the rights of its bearer elsewhere. The engine
-//! accepts one decision for each gate, and none after its end.
+//! A token names a run with its generation, a step and a visit, and carries an HMAC of them. It
+//! needs no table, is good for this gate alone, and says nothing about the rights of its bearer
+//! elsewhere. The engine accepts one decision for each gate, and none after its end.
 
 use std::fmt;
 
@@ -18,9 +18,12 @@ use crate::signature::keyed;
 pub struct Gate {
     /// The id of the run.
     pub run: String,
+    /// How often the run has continued as new before. The visits of each generation are counted
+    /// from 0.
+    pub generation: u64,
     /// The key of the step.
     pub key: String,
-    /// How often the run has come to this step before.
+    /// How often this generation of the run has come to this step before.
     pub visit: u32,
 }
 
@@ -35,7 +38,7 @@ pub struct InvalidToken;
 /// use workflow_flows::token::{Gate, Tokens};
 ///
 /// let tokens = Tokens::new(b"a secret of at least 32 random bytes").unwrap();
-/// let gate = Gate { run: "0199-run".to_owned(), key: "gate".to_owned(), visit: 0 };
+/// let gate = Gate { run: "0199-run".to_owned(), generation: 0, key: "gate".to_owned(), visit: 0 };
 /// let token = tokens.issue(&gate);
 /// assert!(token.starts_with("st_"));
 /// assert_eq!(tokens.open(&token), Ok(gate));
@@ -88,8 +91,13 @@ impl Tokens {
     #[must_use]
     pub fn issue(&self, gate: &Gate) -> String {
         let mut bytes = gate.visit.to_be_bytes().to_vec();
-        bytes.extend(u16::try_from(gate.run.len()).unwrap_or(u16::MAX).to_be_bytes());
-        bytes.extend(gate.run.as_bytes());
+        // The id of a run has no dot.
+        let run = match gate.generation {
+            0 => gate.run.clone(),
+            generation => format!("{}.{generation}", gate.run),
+        };
+        bytes.extend(u16::try_from(run.len()).unwrap_or(u16::MAX).to_be_bytes());
+        bytes.extend(run.as_bytes());
         bytes.extend(gate.key.as_bytes());
         let first = self.secrets.first().map(Vec::as_slice).unwrap_or_default();
         let code = mac(first, &bytes).finalize().into_bytes();
@@ -112,7 +120,13 @@ impl Tokens {
         let (length, content) = content.split_first_chunk::<2>().ok_or(InvalidToken)?;
         let (run, key) = content.split_at_checked(usize::from(u16::from_be_bytes(*length))).ok_or(InvalidToken)?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| InvalidToken);
-        Ok(Gate { run: text(run)?, key: text(key)?, visit: u32::from_be_bytes(*visit) })
+        let (key, visit) = (text(key)?, u32::from_be_bytes(*visit));
+        let run = text(run)?;
+        let (run, generation) = match run.split_once('.') {
+            Some((run, generation)) => (run.to_owned(), generation.parse().map_err(|_| InvalidToken)?),
+            None => (run, 0),
+        };
+        Ok(Gate { run, generation, key, visit })
     }
 }
 
@@ -130,15 +144,17 @@ mod tests {
     const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
     fn gate(run: &str, key: &str, visit: u32) -> Gate {
-        Gate { run: run.to_owned(), key: key.to_owned(), visit }
+        Gate { run: run.to_owned(), generation: 0, key: key.to_owned(), visit }
     }
 
     #[test]
     fn a_token_opens_to_its_gate_alone() {
         let tokens = Tokens::new(SECRET).unwrap();
         let mut seen = std::collections::BTreeSet::new();
-        for gate in [gate("ab", "c", 0), gate("a", "bc", 0), gate("ab", "c", 1), gate("", "abc", 0), gate("abc", "", 0)]
-        {
+        let later = |generation| Gate { generation, ..gate("ab", "c", 0) };
+        let gates =
+            [gate("ab", "c", 0), gate("a", "bc", 0), gate("ab", "c", 1), gate("", "abc", 0), gate("abc", "", 0)];
+        for gate in gates.into_iter().chain([later(1), later(u64::MAX)]) {
             let token = tokens.issue(&gate);
             assert_eq!(tokens.open(&token), Ok(gate));
             assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{token}");

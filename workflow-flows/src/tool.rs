@@ -55,7 +55,8 @@ pub struct ToolCall {
     pub args: Value,
     /// The account on whose behalf the run acts: the one that started it. Empty if none was given.
     pub actor: String,
-    /// Identical in every attempt of this step, and in no other step.
+    /// Identical in every attempt of this step, and in no other step. An approval has one per
+    /// receiver that it tells.
     pub idempotency_key: String,
     /// The time that the attempt may take. `None`: no limit. The interpreter drops the call then.
     pub timeout: Option<Duration>,

@@ -245,6 +245,38 @@ async fn a_long_loop_continues_as_new_with_its_state() {
 }
 
 #[tokio::test]
+async fn the_timeout_of_a_loop_goes_on_in_the_next_generation() {
+    let nap = |id: &str| json!({ "do": [step(id, json!({ "wait": { "for": 600_000 } }))] });
+    let naps = json!({ "500": nap("first"), "1005": nap("second") });
+    let naps = step("naps", json!({ "switch": { "value": "{{index}}", "cases": naps, "default": { "do": [] } } }));
+    let turns =
+        json!({ "until": { "until": "index == 1010" }, "max": 2_000, "concurrency": 1, "body": { "do": [naps] } });
+    let flow = steps(json!([with(step("long", json!({ "loop": turns })), json!({ "timeout": 1_000_000 }))]));
+    let env = env().await;
+    let began = env.now();
+    let (result, run) = finish(&env, flow, json!(null)).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.class, error.message.as_str()), (ErrorClass::Timeout, "it had not ended after 1000s"));
+    assert_eq!(env.now().since(began).as_secs(), 1_000);
+    assert_eq!(run.run().await.unwrap().generation, 1);
+}
+
+#[tokio::test]
+async fn the_attempts_of_a_loop_go_on_in_the_next_generation() {
+    let no = |id: &str| json!({ "do": [tool(id, "fail", json!({}))] });
+    let cases = json!({ "1000 in 1": no("first"), "1000 in 2": no("second") });
+    let value = "{{index}} in {{run.generation}}";
+    let no = step("no", json!({ "switch": { "value": value, "cases": cases, "default": { "do": [] } } }));
+    let turns =
+        json!({ "until": { "until": "index == 1001" }, "max": 2_000, "concurrency": 1, "body": { "do": [no] } });
+    let twice = json!({ "retry": { "attempts": 2, "backoff": "none" } });
+    let (result, run) =
+        finish(&env().await, steps(json!([with(step("long", json!({ "loop": turns })), twice)])), json!(null)).await;
+    assert_eq!(result.unwrap_err().step, "second");
+    assert_eq!(run.run().await.unwrap().generation, 2);
+}
+
+#[tokio::test]
 async fn parallel_blocks_end_by_their_mode() {
     let fan = |mode: &str, second: Value| {
         steps(json!([step(
@@ -398,6 +430,23 @@ async fn retries_follow_the_class_and_the_delays() {
         let (result, run) = finish(&env, steps(json!([step])), json!(null)).await;
         assert_eq!(result.unwrap_err().class, class);
         assert_eq!(run.history().await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_breaker_counts_the_failures_of_steps_without_a_retry() {
+    let bank = json!({ "name": "bank", "failures": 2, "within": 60_000, "open_for": 30_000 });
+    let guarded = |step: Value| with(step, json!({ "breaker": bank, "on_error": "ignore" }));
+    let env = env().await;
+    // A request that is bad says nothing about the service.
+    for (class, most, least) in [("invalid", 0, 0), ("unavailable", 45, 30)] {
+        let no = |id: &str| guarded(tool(id, "fail", json!({ "class": class })));
+        let began = env.now();
+        let (result, run) =
+            finish(&env, steps(json!([no("a"), no("b"), guarded(echo("c", json!(1)))])), json!(null)).await;
+        assert_eq!((result.unwrap(), run.history().await.unwrap().len()), (json!(1), 3));
+        let waited = env.now().since(began).as_secs();
+        assert!((least..=most).contains(&waited), "{class}: {waited} s");
     }
 }
 

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use workflow_flows::graph::Recipe;
 use workflow_flows::token::Tokens;
 use workflow_flows::{
-    ErrorClass, FixedSecrets, FlowCode, FlowStore, KbDocument, KbStore, KnowledgeBase, ModelAnswer, Policy,
-    ScriptedModel, ToolCall, ToolError,
+    Answer, ErrorClass, FixedSecrets, FlowCode, FlowStore, Flows, KbDocument, KbStore, KnowledgeBase, ModelAnswer,
+    Policy, Report, ScriptedModel, ToolCall, ToolError,
 };
+use workflow_sdk::operate::{Action, OperateError, OperateErrorCode, Order};
 use workflow_sdk::{RunStatus, SignalOutcome, Tx};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -316,6 +317,34 @@ async fn a_handoff_tells_and_never_fails_the_run() {
 }
 
 #[tokio::test]
+async fn a_handoff_gives_each_channel_its_time_once() {
+    let (env, calls) = env_with(|calls| {
+        let channel = |name: &'static str, takes: Duration| {
+            let calls = calls.clone();
+            move |args: Value, _call: ToolCall| {
+                calls.count(name);
+                async move {
+                    tokio::time::sleep(takes).await;
+                    Ok(args)
+                }
+            }
+        };
+        runtime(calls).tool("slow", channel("slow", 60 * SECOND)).tool("mail", channel("mail", SECOND / 2)).build()
+    })
+    .await;
+    let tell = with(
+        step("tell", json!({ "handoff": { "to": "ops", "text": "late", "via": ["slow", "mail"] } })),
+        json!({ "timeout": 1_000, "retry": { "attempts": 3, "backoff": "none" } }),
+    );
+    let (result, run) = finish(&env, steps(json!([tell, echo("end", json!(1))])), json!(null)).await;
+    assert_eq!(result.unwrap(), json!(1));
+    assert_eq!((calls.of("slow"), calls.of("mail")), (1, 1));
+    run.assert_ran(["tell", "end"]).await;
+    let told = run.history().await.unwrap().remove(0).output.unwrap();
+    assert_eq!(told, r#"{"not_told":["slow: the attempt had not ended after 1s"]}"#);
+}
+
+#[tokio::test]
 async fn a_run_that_is_canceled_undoes_and_does_not_handle_the_cancel() {
     let (env, calls) = env_with(|calls| runtime(calls).build()).await;
     let flow = flow_with(
@@ -355,7 +384,7 @@ async fn the_tools_of_a_gate_get_its_token_and_nothing_records_it() {
     let build = move |calls: &Calls| {
         let told = std::sync::Arc::clone(&told);
         let tell = move |args: Value, _call: ToolCall| {
-            told.lock().unwrap().push(args["token"].as_str().unwrap().to_owned());
+            told.lock().unwrap().push(args["data"]["token"].as_str().unwrap().to_owned());
             // The failure is recorded, and repeats the arguments.
             async move { Err::<Value, _>(ToolError::new(ErrorClass::Failed, format!("cannot send {args}"))) }
         };
@@ -383,6 +412,64 @@ async fn the_tools_of_a_gate_get_its_token_and_nothing_records_it() {
         for row in run.history().await.unwrap() {
             assert!(!row.output.unwrap_or_default().contains("st_"), "{}", row.step_key);
         }
+    }
+    assert_eq!(run.finish().await.unwrap(), json!(1));
+}
+
+#[tokio::test]
+async fn a_token_decides_nothing_once_its_run_continued_as_new() {
+    let tokens = Tokens::new(b"a secret of tokens, of 32 bytes at least").unwrap();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (told, issued) = (std::sync::Arc::clone(&seen), tokens.clone());
+    let build = move |calls: &Calls| {
+        let told = std::sync::Arc::clone(&told);
+        let tell = move |_args: Value, call: ToolCall| {
+            told.lock().unwrap().push(call.token.unwrap());
+            async { Ok(()) }
+        };
+        runtime(calls).tokens(issued.clone()).tool("tell", tell).build()
+    };
+    let (env, _calls) = env_with(build).await;
+    let print = json!({ "tool": { "tool": "tell", "args": null, "external": true } });
+    let many = json!({ "loop": {
+        "until": { "until": "index == 1000" }, "max": 1001, "concurrency": 1, "body": { "do": [step("n", json!("nothing"))] },
+    } });
+    let cycle = json!({ "graph": { "start": "gate", "steps": [
+        with(step("gate", json!({ "approval": { "to": ["ops"], "title": "?", "notify": ["tell"] } })),
+            json!({ "max_visits": 2, "next": { "goto": "print" } })),
+        with(step("print", print), json!({ "max_visits": 2, "next": { "branch": {
+            "cases": [["result == 1", "end"]], "otherwise": "many" } } })),
+        with(step("many", many), json!({ "max_visits": 2, "next": { "goto": "gate" } })),
+        with(echo("end", json!("{{run.generation}}")), json!({ "next": "done" })),
+    ] } });
+    let run = begin(&env, flow_with(cycle, json!({})), json!(null)).await;
+    let client = env.client().await.unwrap();
+    let flows = Flows::new(client.clone(), FlowStore::in_memory()).tokens(tokens);
+    let key_of = |number: usize| flows.open_token(&seen.lock().unwrap()[number]).unwrap().1;
+    let ready = async |number| flows.ready_by_token(run.id(), &key_of(number), Answer::default(), "bob").await;
+    let done = async |number, result: u32| {
+        let mut report = Report::default();
+        report.result = Some(json!(result));
+        flows.done(run.id(), &key_of(number), report, "bob").await
+    };
+    let is_refused = |action: Result<Action, OperateError>| {
+        assert_eq!(action.as_ref().unwrap_err().code, OperateErrorCode::Conflict, "{action:?}");
+    };
+    for generation in 0..2 {
+        let (gate, print) = (2 * generation, 2 * generation + 1);
+        assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+        assert_eq!(run.run().await.unwrap().generation, generation as i64);
+        if generation == 1 {
+            assert_eq!(seen.lock().unwrap().len(), 3, "the gate of the second generation waits");
+            is_refused(ready(0).await);
+        }
+        client.operate().perform(Order::new(ready(gate).await.unwrap()).actor("bob")).await.unwrap();
+        assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+        if generation == 1 {
+            is_refused(done(1, 1).await);
+        }
+        let report = done(print, generation as u32).await.unwrap();
+        client.operate().perform(Order::new(report).actor("bob")).await.unwrap();
     }
     assert_eq!(run.finish().await.unwrap(), json!(1));
 }

@@ -10,6 +10,7 @@ mod common;
 mod crashes;
 mod knowledge;
 mod process;
+mod reports;
 mod runs;
 mod secrets;
 mod triggers;
@@ -29,6 +30,10 @@ workflow_tests::cases! {
         each_database_finds_what_memory_finds,
         random_searches_agree_with_memory,
         a_worker_killed_at_a_commit_leaves_each_document_once,
+    }
+    reports {
+        a_report_is_kept_while_the_work_is_handed_over,
+        a_report_for_a_hand_over_that_failed_is_dropped,
     }
     runs {
         the_two_table_flows_run,

@@ -67,7 +67,7 @@ impl Tool for Leaky {
         if text.contains(BANK) {
             self.seen.calls.count(&self.name);
         }
-        let tokens = [call.token.as_deref(), call.args["token"].as_str()];
+        let tokens = [call.token.as_deref(), call.args["data"]["token"].as_str()];
         self.seen.tokens.lock().unwrap().extend(tokens.into_iter().flatten().map(str::to_owned));
         let answer = format!("no answer to {text} with {:?}", call.token);
         match self.name.as_str() {

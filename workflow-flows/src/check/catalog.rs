@@ -20,6 +20,13 @@ pub trait ToolCatalog {
         None
     }
 
+    /// Returns the JSON Schema of the input of a flow: of this version, or of the newest one.
+    /// Default: `None`, because it is not known, so arguments of flows are not checked.
+    fn flow(&self, name: &str, version: Option<&str>) -> Option<Value> {
+        let _ = (name, version);
+        None
+    }
+
     /// Returns the names of the Rust workflows. `None`: unknown, so they are not checked.
     fn workflows(&self) -> Option<Vec<String>> {
         None
@@ -96,6 +103,7 @@ pub struct Catalog {
     tools: BTreeMap<String, Value>,
     recipes: Option<Vec<String>>,
     flows: Option<Vec<String>>,
+    inputs: BTreeMap<String, Value>,
     workflows: Option<Vec<String>>,
 }
 
@@ -127,6 +135,25 @@ impl Catalog {
         self
     }
 
+    /// Adds a flow with the JSON Schema of its input, which all of its versions have.
+    ///
+    /// ```
+    /// use workflow_flows::check::{Catalog, Code, Options, check};
+    ///
+    /// let catalog = Catalog::new().flow("refund", serde_json::json!({ "required": ["order"] }));
+    /// let options = Options { catalog: Some(&catalog), ..Options::default() };
+    /// let text = "flow: 1\nname: a\ndo: [ { id: a, flow: refund, args: {} } ]\n";
+    /// let checked = check(text, &options);
+    /// assert_eq!(checked.findings[0].code, Code::F041);
+    /// ```
+    #[must_use]
+    pub fn flow(mut self, name: impl Into<String>, input: impl Into<Value>) -> Self {
+        let name = name.into();
+        self.flows.get_or_insert_default().push(name.clone());
+        self.inputs.insert(name, input.into());
+        self
+    }
+
     /// Sets the Rust workflows.
     #[must_use]
     pub fn workflows(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -150,6 +177,10 @@ impl ToolCatalog for Catalog {
 
     fn flows(&self) -> Option<Vec<String>> {
         self.flows.clone()
+    }
+
+    fn flow(&self, name: &str, _version: Option<&str>) -> Option<Value> {
+        self.inputs.get(name).cloned()
     }
 
     fn workflows(&self) -> Option<Vec<String>> {

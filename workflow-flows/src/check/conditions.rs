@@ -1,6 +1,6 @@
 //! F034: a condition whose value is known not to be a boolean.
 
-use super::expressions::{each, replace};
+use super::expressions::{each, is_of_trigger, replace};
 use super::{Code, Fix};
 use crate::expression::ResultKind;
 use crate::lower::Lowering;
@@ -25,7 +25,7 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
 /// Returns the kind that the schema of the input gives to a condition that is one path.
 fn input_kind(lowering: &Lowering<'_>, it: &Use) -> Option<ResultKind> {
     let [read] = it.reads.as_slice() else { return None };
-    if read.path.root() != "input" || read.range != (0..it.original.len()) {
+    if is_of_trigger(it) || read.path.root() != "input" || read.range != (0..it.original.len()) {
         return None;
     }
     let mut node = lowering.root.get("input")?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Code, Edit, Fix};
 use crate::expression::operator_repair;
 use crate::lower::Lowering;
-use crate::lower::outline::{Syntax, Use};
+use crate::lower::outline::{Role, Syntax, Use};
 use crate::lower::reference::Read;
 
 /// Calls `visit` with each expression of the document.
@@ -21,6 +21,11 @@ pub(super) fn each(lowering: &mut Lowering<'_>, mut visit: impl FnMut(&mut Lower
         }
     }
     lowering.outline.uses = uses;
+}
+
+/// Returns whether an expression belongs to a trigger, which is evaluated before there is a run.
+pub(super) fn is_of_trigger(it: &Use) -> bool {
+    it.role == Role::Trigger || (it.role == Role::Match && it.step.is_none())
 }
 
 pub(super) fn check(lowering: &mut Lowering<'_>) {

@@ -30,6 +30,10 @@ pub enum Code {
     F024,
     /// A cycle that has no `max_visits`.
     F025,
+    /// A branch of a `parallel` goes back to this `parallel`.
+    F026,
+    /// A `join` outside of a `parallel`.
+    F027,
     /// An expression reads something unknown.
     F030,
     /// An expression reads the result of a step that has not run. A warning if it may have run.
@@ -44,7 +48,7 @@ pub enum Code {
     F035,
     /// An unknown tool, recipe, flow or workflow.
     F040,
-    /// Arguments do not fit the tool's schema.
+    /// Arguments do not fit the schema of the tool or the flow, or a channel takes no messages.
     F041,
     /// A limit.
     F050,

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::expressions::{each, place, rename, shown};
+use super::expressions::{each, is_of_trigger, place, rename, shown};
+use super::tools::{Given, check_given};
 use super::{Code, Finding, Severity, schema};
+use crate::document::Node;
 use crate::expression::nearest;
 use crate::graph::Flow;
 use crate::lower::Lowering;
@@ -47,10 +49,28 @@ pub(super) fn check_references(lowering: &mut Lowering<'_>, flow: Option<&Flow>)
     let schema = schema.or_else(|| lowering.root.get("input").map(crate::document::Node::to_json));
     let Some(schema) = schema else { return };
     each(lowering, |lowering, it| {
-        for read in it.reads.iter().filter(|read| read.path.root() == "input") {
+        // The expressions of triggers have no input, which is reported elsewhere.
+        for read in it.reads.iter().filter(|read| read.path.root() == "input" && !is_of_trigger(it)) {
             walk(lowering, it, read, &schema);
         }
     });
+}
+
+/// Checks the inputs that the clock gives. They are no templates.
+pub(super) fn check_triggers(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
+    let Some(flow) = flow else { return };
+    for trigger in lowering.root.get("triggers").and_then(Node::items).unwrap_or_default() {
+        if trigger.get("cron").is_none() {
+            continue;
+        }
+        let input = trigger.get("input");
+        let value = input.map(Node::to_json).unwrap_or_default();
+        let what = "input of the trigger".to_owned();
+        let span = input.map_or(trigger.span, |input| input.span);
+        let help = if input.is_none() { "add an input that fits, as input: { topic: daily }" } else { "" };
+        let given = Given { what, span, value: &value, has_templates: false, help };
+        check_given(lowering, &given, &flow.input, Code::F060);
+    }
 }
 
 fn walk(lowering: &mut Lowering<'_>, it: &Use, read: &Read, schema: &Value) {

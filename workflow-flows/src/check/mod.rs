@@ -6,6 +6,7 @@
 
 mod bounds;
 mod catalog;
+mod channels;
 mod conditions;
 mod cycles;
 mod expressions;
@@ -32,6 +33,7 @@ pub use format::format;
 pub use input::check_input;
 pub use options::{Limits, Options};
 use serde::{Deserialize, Serialize};
+use server::Servers;
 
 pub use crate::lower::Dialect;
 
@@ -128,7 +130,10 @@ fn run_rules(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
     conditions::check(lowering);
     secrets::check(lowering);
     input::check_references(lowering, flow);
-    tools::check(lowering);
+    input::check_triggers(lowering, flow);
+    let mut servers = Servers::default();
+    tools::check(lowering, flow, &mut servers);
+    channels::check(lowering, &mut servers);
     jq::check(lowering, flow);
 }
 

@@ -1,6 +1,6 @@
 //! F030 and F031: what expressions read exists, and has run.
 
-use super::expressions::{each, place, rename, replace, shown};
+use super::expressions::{each, is_of_trigger, place, rename, replace, shown};
 use super::order::{Order, order};
 use super::{Code, Edit, Fix};
 use crate::expression::nearest;
@@ -29,6 +29,14 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
 /// Checks a path. Returns the byte of the expression up to which its fault reaches.
 fn one(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
     match read.path.root() {
+        // A secret in a wrong place is F035.
+        "secrets" => {}
+        root if is_of_trigger(it) => {
+            let known = root_of_trigger(it);
+            if root != known {
+                foreign_root(lowering, it, read, known);
+            }
+        }
         "steps" => return step(lowering, it, read),
         "vars" => names(lowering, it, read, "vars"),
         "run" => names(lowering, it, read, "run"),
@@ -50,9 +58,6 @@ fn one(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
 
 /// The roots that an expression sees.
 fn roots(lowering: &Lowering<'_>, it: &Use) -> Vec<&'static str> {
-    if it.role == Role::Trigger {
-        return vec!["body", "event", "headers", "secrets", "run"];
-    }
     let mut roots = vec!["input", "steps", "vars", "run", "loops", "secrets"];
     if it.role == Role::Match {
         roots.push("event");
@@ -75,6 +80,36 @@ fn roots(lowering: &Lowering<'_>, it: &Use) -> Vec<&'static str> {
         roots.push("index");
     }
     roots
+}
+
+/// The one root that an expression of a trigger sees: no run has begun.
+fn root_of_trigger(it: &Use) -> &'static str {
+    match it.key.as_str() {
+        "webhook.secret" => "secrets",
+        "webhook.key" => "body",
+        _ => "event",
+    }
+}
+
+/// Reports a root that is not there before a run begins. The request or the event becomes its
+/// input.
+fn foreign_root(lowering: &mut Lowering<'_>, it: &Use, read: &Read, known: &str) {
+    let root = read.path.root();
+    let range = read.root.clone();
+    let path = lowering.pointer(it.span);
+    let byte = place(lowering, it, range.start);
+    let fields = lowering.root.get("input").and_then(|input| input.get("properties"));
+    let has_field = fields.and_then(|fields| fields.get(root)).is_some();
+    let to = match root {
+        _ if known == "secrets" => None,
+        "input" | "body" | "event" => Some(known.to_owned()),
+        _ if has_field => Some(format!("{known}.{root}")),
+        _ => nearest(root, [known]).map(str::to_owned),
+    };
+    let message = format!("{}: \"{root}\" is not there in {}, which reads {known}", shown(it, read), it.key);
+    let fix = to.map(|to| replace(lowering, it, range, &to, format!("write {to}")));
+    let finding = lowering.error_at(Code::F030, byte, path, message);
+    finding.help("it is evaluated before a run begins").fix = fix;
 }
 
 fn loops_around(lowering: &Lowering<'_>, it: &Use) -> Vec<String> {

@@ -1,19 +1,25 @@
 //! F040 and F041: what the flow calls exists, and the arguments fit.
 
+use serde_json::{Value, json};
+
 use super::server::{self, Servers};
 use super::{Code, Edit, Fix, ToolCatalog, schema};
+use crate::document::{Node, Span};
 use crate::expression::nearest;
-use crate::lower::Lowering;
+use crate::graph::Flow;
 use crate::lower::outline::{Call, CallKind};
+use crate::lower::{Dialect, Lowering};
 
-pub(super) fn check(lowering: &mut Lowering<'_>) {
+pub(super) fn check(lowering: &mut Lowering<'_>, flow: Option<&Flow>, servers: &mut Servers) {
     let Some(catalog) = lowering.options.catalog else { return };
-    let mut servers = Servers::default();
     for call in lowering.outline.calls.clone() {
         match call.kind {
-            CallKind::Tool => check_tool(lowering, catalog, &call, &mut servers),
+            CallKind::Tool => check_tool(lowering, catalog, &call, servers),
             CallKind::Recipe => check_name(lowering, catalog, &call, catalog.recipes()),
-            CallKind::Flow => check_name(lowering, catalog, &call, catalog.flows()),
+            CallKind::Flow => {
+                check_name(lowering, catalog, &call, catalog.flows());
+                check_input(lowering, catalog, &call, flow);
+            }
             CallKind::Workflow => check_name(lowering, catalog, &call, catalog.workflows()),
             CallKind::Model => check_service(lowering, &call, catalog.has_model()),
             CallKind::Knowledge => {
@@ -40,6 +46,24 @@ fn check_name(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Cal
     }
 }
 
+/// Checks the arguments of a flow against the schema of its input, if that is known.
+fn check_input(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, flow: Option<&Flow>) {
+    let pointer = lowering.pointer(call.span);
+    let Some(step) = pointer.strip_suffix("/flow").filter(|_| lowering.dialect == Dialect::Native) else { return };
+    let text = lowering.node_at(&pointer).and_then(Node::text).unwrap_or_default();
+    let version = text.split_once('@').map(|(_, version)| version);
+    // A flow that calls itself calls the version that this document becomes.
+    let own = flow.filter(|flow| flow.name == call.name && version.is_none()).map(|flow| flow.input.clone());
+    let Some(schema) = own.or_else(|| catalog.flow(&call.name, version)) else { return };
+    let args = lowering.node_at(&format!("{step}/args"));
+    let span = args.map_or(call.span, |args| args.span);
+    let value = args.map(Node::to_json).unwrap_or_default();
+    let help = if args.is_none() { "add the input of the flow, as args: { id: \"{{input.id}}\" }" } else { "" };
+    let what = format!("args of \"{}\"", call.name);
+    let given = Given { what, span, value: &value, has_templates: true, help };
+    check_given(lowering, &given, &schema, Code::F041);
+}
+
 fn check_service(lowering: &mut Lowering<'_>, call: &Call, is_there: bool) {
     if !is_there {
         let kind = call.kind.name();
@@ -48,7 +72,7 @@ fn check_service(lowering: &mut Lowering<'_>, call: &Call, is_there: bool) {
     }
 }
 
-fn unknown(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, names: &[String]) {
+pub(super) fn unknown(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, names: &[String]) {
     let kind = call.kind.name();
     let message = format!("no {kind} \"{}\" in this worker", call.name);
     if let Some(near) = nearest(&call.name, names.iter().map(String::as_str)) {
@@ -75,20 +99,36 @@ fn unknown(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, 
 }
 
 /// Checks the arguments of a call. Returns whether they fit.
-pub(super) fn check_arguments(
-    lowering: &mut Lowering<'_>,
-    call: &Call,
-    schema: &serde_json::Value,
-    code: Code,
-) -> bool {
+pub(super) fn check_arguments(lowering: &mut Lowering<'_>, call: &Call, schema: &Value, code: Code) -> bool {
     let Some((span, args)) = &call.args else { return true };
-    // Arguments that are one template may be anything.
-    if args.is_string() {
+    let empty = json!({});
+    let value = if args.is_null() { &empty } else { args };
+    let since = if code == Code::F071 { ", because its server has changed it" } else { "" };
+    let what = format!("args of \"{}\"{since}", call.name);
+    check_given(lowering, &Given { what, span: *span, value, has_templates: true, help: "" }, schema, code)
+}
+
+/// A value of the document that has to fit a schema.
+pub(super) struct Given<'v> {
+    /// The value as messages name it.
+    pub(super) what: String,
+    /// The place of the value, or of what lacks it.
+    pub(super) span: Span,
+    pub(super) value: &'v Value,
+    /// Whether texts may be templates, which fit everything.
+    pub(super) has_templates: bool,
+    /// Says what would be right. Empty if the message says it.
+    pub(super) help: &'v str,
+}
+
+/// Reports where a value does not fit a schema. Returns whether it fits.
+pub(super) fn check_given(lowering: &mut Lowering<'_>, given: &Given<'_>, schema: &Value, code: Code) -> bool {
+    let Given { what, span, value, has_templates, help } = given;
+    // One template may be anything.
+    if *has_templates && value.is_string() {
         return true;
     }
-    let empty = serde_json::json!({});
-    let args = if args.is_null() { &empty } else { args };
-    // A tool whose schema is wrong is no fault of the document.
+    // A schema of another party that is wrong is no fault of the document.
     let Ok(validator) = schema::compile(schema) else { return true };
     let base = lowering.pointer(*span);
     let properties: Vec<String> = schema
@@ -96,18 +136,17 @@ pub(super) fn check_arguments(
         .and_then(|properties| properties.as_object())
         .map(|properties| properties.keys().cloned().collect())
         .unwrap_or_default();
-    let violations = schema::violations(&validator, args, true);
+    let violations = schema::violations(&validator, value, *has_templates);
     let fits = violations.is_empty();
     for (pointer, message) in violations {
         let name = message.strip_prefix('"').and_then(|rest| rest.strip_suffix("\" is not a property"));
-        let given = |key: &&str| args.get(*key).is_none();
-        let near = name.and_then(|name| nearest(name, properties.iter().map(String::as_str).filter(given)));
+        let is_free = |key: &&str| value.get(*key).is_none();
+        let near = name.and_then(|name| nearest(name, properties.iter().map(String::as_str).filter(is_free)));
         let place = name.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
         let found = if place.is_empty() { None } else { key_byte(lowering, &format!("{base}{place}")) };
         let byte = found.unwrap_or(span.start);
         let at = if pointer.is_empty() { String::new() } else { format!("{pointer}: ") };
-        let since = if code == Code::F071 { ", because its server has changed it" } else { "" };
-        let message = format!("args of \"{}\"{since}: {at}{message}", call.name);
+        let message = format!("{what}: {at}{message}");
         let path = format!("{base}{place}");
         match (name, near) {
             (Some(name), Some(near)) if pointer.is_empty() => {
@@ -121,7 +160,7 @@ pub(super) fn check_arguments(
                 let help = format!("its properties: {}", properties.join(", "));
                 lowering.error_at(code, byte, path, message).help(help).fix(fix);
             }
-            _ => drop(lowering.error_at(code, byte, path, message)),
+            _ => drop(lowering.error_at(code, byte, path, message).help(*help)),
         }
     }
     fits

@@ -1,4 +1,6 @@
-//! Answers to the gates of a run: approvals, decisions, and steps that are done elsewhere.
+//! Answers to the gates of a run: approvals and decisions.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -7,10 +9,9 @@ use workflow_sdk::operate::{
     Action, HistoryItem, ListHistory, Operate, OperateError, OperateErrorCode as Code, Payload, PayloadOf,
     StoredPayload,
 };
-use workflow_sdk::{RunId, StepKind, Timestamp};
+use workflow_sdk::{AttemptStatus, RunId, StepKind, Timestamp};
 
 use super::Flows;
-use crate::ErrorClass;
 use crate::interpreter::prepared_key;
 use crate::token::Gate;
 
@@ -40,44 +41,6 @@ impl Default for Answer {
     }
 }
 
-/// The end of a step that is done outside of the engine: the second message of the engine with two
-/// tables. It has a result or an error.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Report {
-    /// The result of the step.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub result: Option<Value>,
-    /// Why the step failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ReportedError>,
-}
-
-/// Reads a result that is `null` as one that is there.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
-/// The failure of a step that is done outside of the engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ReportedError {
-    /// The failure.
-    pub message: String,
-    /// The kind of the failure. Default: `failed`.
-    #[serde(default = "failed")]
-    pub class: ErrorClass,
-}
-
-const fn failed() -> ErrorClass {
-    ErrorClass::Failed
-}
-
-/// Begins the name of the signal that ends a step that is done outside.
-pub(crate) const REPORT: &str = "done:";
-
 impl Flows {
     /// Returns the action that gives this answer to the approval or decision with this key, in the
     /// name of an account. Performing it decides the gate; if two do so, the first one counts.
@@ -105,23 +68,12 @@ impl Flows {
     ) -> Result<Action, OperateError> {
         let operate = self.client.operate();
         let history = read_history(operate, run).await?;
-        let step = StepKey::parse(key);
-        if !step.is_present(&history) {
+        let step = StepKey::of_token(key);
+        if !step.is_present(&history) || !step.is_of(operate.run(run).await?.summary.generation) {
             let message = format!("the run is at another visit of step {:?}", step.name);
             return Err(OperateError::new(Code::Conflict, message, "ask for a new link"));
         }
         answer_visit(operate, run, &history, &step, answer, by).await
-    }
-
-    /// Returns the action that ends this step with a result from outside. A decision without
-    /// options takes the result as its choice.
-    ///
-    /// # Errors
-    /// [`NotFound`](Code::NotFound) if there is no such run, [`BadInput`](Code::BadInput) if the
-    /// report has not exactly one of result and error, [`Conflict`](Code::Conflict) if the step
-    /// does not wait for a report, or a failure of the database.
-    pub async fn done(&self, run: RunId, key: &str, report: Report, by: &str) -> Result<Action, OperateError> {
-        report_step(self.client.operate(), run, key, report, by).await
     }
 
     /// Returns the run and the key of the gate that a token decides. The key names one visit.
@@ -171,37 +123,8 @@ async fn answer_visit(
     }
 }
 
-/// Does what [`Flows::done`] does, with the interface for operators alone: that of a database, or
-/// that of a server.
-///
-/// # Errors
-/// See [`Flows::done`].
-pub async fn report_step(
-    operate: &dyn Operate,
-    run: RunId,
-    key: &str,
-    report: Report,
-    by: &str,
-) -> Result<Action, OperateError> {
-    if report.result.is_some() == report.error.is_some() {
-        let message = "a report has one of result and error";
-        return Err(OperateError::new(Code::BadInput, message, "leave one of them out"));
-    }
-    let history = read_history(operate, run).await?;
-    let step = StepKey::parse(key);
-    if let Some(since) = step.waits_since(&history, REPORT) {
-        return send(run, step.signal(REPORT), since, &report);
-    }
-    match (Question::find(operate, run, &history, &step).await?, report.result) {
-        (Some(question), Some(result)) => {
-            choose(run, &step, &question, Answer { choice: Some(result), ..Answer::default() }, by)
-        }
-        _ => Err(takes_no_report(key)),
-    }
-}
-
 /// Reads all attempts of a run.
-async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
+pub(super) async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
     read_pages(operate, ListHistory::new(run)).await
 }
 
@@ -228,9 +151,10 @@ async fn read_pages(operate: &dyn Operate, list: ListHistory) -> Result<Vec<Hist
     }
 }
 
-/// Returns the key of the step of a gate, with the number of its visit.
+/// Returns the key of the step of a gate, with the number of its visit and of the generation that
+/// has counted the visit.
 fn key_of(gate: &Gate) -> String {
-    format!("{}:{}", gate.key, gate.visit)
+    format!("{}:{}@{}", gate.key, gate.visit, gate.generation)
 }
 
 /// A step that waits, as it is named from outside.
@@ -238,14 +162,32 @@ pub(super) struct StepKey<'k> {
     /// The id of the step behind its scopes.
     pub(super) name: &'k str,
     /// The number of earlier visits. `None`: the present visit, whatever its number.
-    visit: Option<u32>,
+    pub(super) visit: Option<u32>,
+    /// The generation of the run that has counted the visit. `None`: the present one.
+    generation: Option<i64>,
 }
 
 impl<'k> StepKey<'k> {
     /// Reads a key, which may have the number of a visit behind a colon.
     pub(super) fn parse(key: &'k str) -> Self {
         let numbered = key.rsplit_once(':').and_then(|(name, visit)| Some((name, visit.parse().ok()?)));
-        numbered.map_or(Self { name: key, visit: None }, |(name, visit)| Self { name, visit: Some(visit) })
+        let (name, visit) = numbered.map_or((key, None), |(name, visit)| (name, Some(visit)));
+        Self { name, visit, generation: None }
+    }
+
+    /// Reads a key that may be that of a token: see [`key_of`].
+    pub(super) fn of_token(key: &'k str) -> Self {
+        let numbered = key.rsplit_once('@').and_then(|(key, generation)| {
+            let step = Self::parse(key);
+            step.visit.is_some().then_some(Self { generation: Some(generation.parse().ok()?), ..step })
+        });
+        numbered.unwrap_or_else(|| Self::parse(key))
+    }
+
+    /// Returns whether this key may name a visit of the present generation of its run, which has
+    /// this number.
+    pub(super) fn is_of(&self, generation: i64) -> bool {
+        self.generation.is_none_or(|own| own == generation)
     }
 
     /// Returns the key that the engine gives to an approval.
@@ -260,7 +202,7 @@ impl<'k> StepKey<'k> {
     /// that of a token has. If a visit failed before it waited, the next approval has a smaller
     /// one.
     fn open_approval(&self, history: &[HistoryItem]) -> Option<String> {
-        let is_open = |row: &&HistoryItem| row.kind == StepKind::Approval && row.position.is_none();
+        let is_open = |row: &&HistoryItem| is_open(row, StepKind::Approval);
         let mut open = history.iter().filter(is_open).filter(|row| visit_of(&row.step, self.name).is_some());
         if self.is_present(history) { open.next().map(|row| row.step.clone()) } else { None }
     }
@@ -271,14 +213,14 @@ impl<'k> StepKey<'k> {
     }
 
     /// Returns the name of the signal of this kind that the step waits for.
-    fn signal(&self, kind: &str) -> String {
+    pub(super) fn signal(&self, kind: &str) -> String {
         format!("{kind}{}", self.name)
     }
 
     /// Returns when the run began to wait for the signal of this kind, if it does at this visit.
-    fn waits_since(&self, history: &[HistoryItem], kind: &str) -> Option<Timestamp> {
+    pub(super) fn waits_since(&self, history: &[HistoryItem], kind: &str) -> Option<Timestamp> {
         let signal = self.signal(kind);
-        let is_open = |row: &&HistoryItem| row.kind == StepKind::Signal && row.position.is_none();
+        let is_open = |row: &&HistoryItem| is_open(row, StepKind::Signal);
         let waits = history.iter().filter(is_open).filter(|row| is_signal(&row.step, &signal));
         let since = waits.map(|row| row.started_at).max()?;
         let present = self.prepared(history).map(|(visit, _)| visit);
@@ -294,6 +236,12 @@ impl<'k> StepKey<'k> {
     }
 }
 
+/// Returns whether a row is that of a wait of this kind that goes on. One that was dropped, as the
+/// loser of a race is, has ended without a position.
+fn is_open(row: &HistoryItem, kind: StepKind) -> bool {
+    row.kind == kind && row.status == AttemptStatus::Running
+}
+
 /// Returns which visit a row of this name is, from 0.
 fn visit_of(step_key: &str, name: &str) -> Option<u32> {
     match step_key.strip_prefix(name)? {
@@ -304,14 +252,14 @@ fn visit_of(step_key: &str, name: &str) -> Option<u32> {
 
 /// Returns whether a row waits for this signal: its key is the name, behind scopes, and with the
 /// number of a repetition.
-fn is_signal(step_key: &str, signal: &str) -> bool {
+pub(super) fn is_signal(step_key: &str, signal: &str) -> bool {
     let unnumbered = step_key.rsplit_once(':').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
     let found = |key: &str| key == signal || key.strip_suffix(signal).is_some_and(|scopes| scopes.ends_with('/'));
     found(step_key) || unnumbered.is_some_and(|(key, _)| found(key))
 }
 
 /// A decision that a run waits for.
-struct Question {
+pub(super) struct Question {
     /// When the run began to wait.
     since: Timestamp,
     /// The answers that it takes. Empty: all.
@@ -320,7 +268,7 @@ struct Question {
 
 impl Question {
     /// Finds the open decision of this step in the history of its run.
-    async fn find(
+    pub(super) async fn find(
         operate: &dyn Operate,
         run: RunId,
         history: &[HistoryItem],
@@ -348,7 +296,7 @@ pub(super) async fn read_output(operate: &dyn Operate, run: RunId, row: &History
     Ok(read(&operate.payload(run, of).await?).unwrap_or_default())
 }
 
-fn choose(
+pub(super) fn choose(
     run: RunId,
     step: &StepKey<'_>,
     question: &Question,
@@ -365,14 +313,15 @@ fn choose(
         return refused(format!("step {key:?} has no option {choice}"));
     }
     let payload = json!({ "choice": choice, "by": by, "note": note });
-    send(run, step.signal(DECISION), question.since, &payload)
+    send(run, step.signal(DECISION), question.since.as_micros(), &payload)
 }
 
 /// Begins the help of a refused choice, before the options.
 const CHOOSE: &str = "choose ";
 
-/// Returns the refusal of [`answer_step`] or [`report_step`] for an actor that may see payloads.
-/// Options of a decision are payloads: without them, the refusal does not tell them.
+/// Returns the refusal of [`answer_step`] or [`report_step`](crate::report_step) for an actor that
+/// may see payloads. Options of a decision are payloads: without them, the refusal does not tell
+/// them.
 #[must_use]
 pub fn refusal_for(error: OperateError, sees_payloads: bool) -> OperateError {
     if sees_payloads || error.code != Code::BadInput || !error.help.starts_with(CHOOSE) {
@@ -381,22 +330,23 @@ pub fn refusal_for(error: OperateError, sees_payloads: bool) -> OperateError {
     OperateError::new(Code::BadInput, "the decision has no such option", "ask a person who sees its question")
 }
 
-/// Answers a wait. It has one key: if two answer at the same moment, the first answer counts.
-fn send(run: RunId, name: String, since: Timestamp, answer: &impl Serialize) -> Result<Action, OperateError> {
+/// Answers a wait, which this text tells from others for the signal. It has one key: if two answer
+/// at the same moment, the first answer counts.
+pub(super) fn send(
+    run: RunId,
+    name: String,
+    wait: impl fmt::Display,
+    answer: &impl Serialize,
+) -> Result<Action, OperateError> {
     let payload = serde_json::to_string(answer)
         .map_err(|error| OperateError::new(Code::BadInput, format!("the answer is not JSON: {error}"), "send JSON"))?;
-    let key = Some(format!("{name}@{}", since.as_micros()));
+    let key = Some(format!("{name}@{wait}"));
     Ok(Action::SignalRun { run, name, payload: Payload::new(payload)?, key })
 }
 
 fn waits_for_no_choice(key: &str) -> OperateError {
     let message = format!("step {key:?} does not wait for a choice");
     OperateError::new(Code::Conflict, message, "look at what the run waits for; an approval takes no choice")
-}
-
-fn takes_no_report(key: &str) -> OperateError {
-    let message = format!("step {key:?} does not wait for a result from outside");
-    OperateError::new(Code::Conflict, message, "look at what the run waits for")
 }
 
 #[cfg(test)]
@@ -410,9 +360,23 @@ mod tests {
             ("gate:0", "gate", Some(0), "gate"),
             ("each/3/gate:2", "each/3/gate", Some(2), "each/3/gate:2"),
             ("gate:x", "gate:x", None, "gate:x"),
+            ("gate:0@1", "gate:0@1", None, "gate:0@1"),
         ] {
             let step = StepKey::parse(key);
             assert_eq!((step.name, step.visit, step.of_approval().as_str()), (name, visit, approval));
+        }
+    }
+
+    #[test]
+    fn keys_of_tokens_name_a_generation() {
+        let gate = Gate { run: "r".to_owned(), generation: 3, key: "each/3/gate".to_owned(), visit: 2 };
+        let key = key_of(&gate);
+        let step = StepKey::of_token(&key);
+        assert_eq!((step.name, step.visit), ("each/3/gate", Some(2)));
+        assert_eq!([2, 3, 4].map(|generation| step.is_of(generation)), [false, true, false]);
+        for (key, name) in [("gate:2", "gate"), ("gate", "gate"), ("gate@3", "gate@3"), ("a:0@x", "a:0@x")] {
+            let step = StepKey::of_token(key);
+            assert_eq!((step.name, step.is_of(7)), (name, true));
         }
     }
 

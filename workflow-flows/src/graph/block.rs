@@ -48,7 +48,8 @@ pub enum Next {
         /// graph, and its result maps the ids of `branches` to their results.
         join: Option<String>,
     },
-    /// The branch ends here: the step is the last before the join.
+    /// The branch ends here: the step is the last before the join. Outside of a branch it is the
+    /// end of the graph, as [`Next::Done`] is; a check refuses such a document.
     Join,
     /// The graph ends here.
     Done,

@@ -10,6 +10,7 @@ use super::evaluation::{as_text, prepared_key};
 use super::frame::Frame;
 use super::handoff;
 use super::mentions::Mentions;
+use super::tool::Place;
 use crate::graph::{Approval, Block, OnReject, Step};
 use crate::token::Gate;
 use crate::{ErrorClass, FlowCode, FlowError};
@@ -50,13 +51,7 @@ async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Val
     let (template, scope) = (&template, &frame.scope(&Mentions::of([&template])));
     let body = || async move {
         let mut shown = frame.render(&step.id, "approval", template, scope).await?;
-        let mut message = shown.clone();
-        message["run"] = frame.ctx.run_id().to_string().into();
-        message["key"] = format!("{}{}", frame.path, step.id).into();
-        if let Some(tokens) = frame.runtime().tokens() {
-            message["token"] = tokens.issue(&gate_of(frame, step)).into();
-        }
-        let failures = handoff::tell(frame, &step.id, &approval.notify, &message).await;
+        let failures = notify(frame, step, approval, &shown).await;
         if !failures.is_empty() {
             shown["not_told"] = failures.into();
         }
@@ -65,12 +60,64 @@ async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Val
     frame.record(&prepared_key(&step.id), body).await
 }
 
+/// The most messages of one gate: its receivers times its channels.
+const MOST_MESSAGES: usize = 1_000;
+/// The longest part of a message that shows the values of the gate, in bytes.
+const LONGEST_SHOWN: usize = 4 * 1024;
+
+/// Tells each receiver through each channel. Returns what failed.
+async fn notify(frame: &Frame<'_>, step: &Step, approval: &Approval, shown: &Value) -> Vec<String> {
+    let channel_default = [Value::from("")];
+    let to = shown["to"].as_array().filter(|to| !to.is_empty()).map_or(&channel_default[..], Vec::as_slice);
+    if to.len().saturating_mul(approval.notify.len()) > MOST_MESSAGES {
+        return vec![format!("the receivers times the channels are more than {MOST_MESSAGES} messages; none was sent")];
+    }
+    let token = frame.runtime().tokens().map(|tokens| tokens.issue(&gate_of(frame, step)));
+    let (run, gate) = (frame.ctx.run_id().to_string(), format!("{}{}", frame.path, step.id));
+    let mut data = json!({ "show": shown["show"], "run": run, "key": gate });
+    if let Some(token) = &token {
+        data["token"] = token.as_str().into();
+    }
+    let title = as_text(&shown["title"]);
+    let text = format!("{title}\nThe step {gate:?} of the run {run} waits for an answer.{}", lines(&shown["show"]));
+    let mut failures = Vec::new();
+    for (number, receiver) in to.iter().enumerate() {
+        // A channel keeps one message per key.
+        let key = match number {
+            0 => frame.ctx.idempotency_key().to_owned(),
+            _ => format!("{}#{number}", frame.ctx.idempotency_key()),
+        };
+        // The message has the token of the gate, which no failure may repeat.
+        let place = Place { step: &step.id, key: &key, timeout: None, token: token.clone() };
+        let message = json!({ "to": as_text(receiver), "title": title, "text": text, "data": data });
+        failures.extend(handoff::tell(frame, &place, &approval.notify, &message).await);
+    }
+    failures
+}
+
+/// Returns what a gate shows as lines of a text, each after a line break. Long ones are cut.
+fn lines(show: &Value) -> String {
+    let mut text = match show {
+        Value::Null => String::new(),
+        Value::Object(values) => {
+            values.iter().map(|(name, value)| format!("\n{name}: {}", as_text(value))).collect::<String>()
+        }
+        value => format!("\n{}", as_text(value)),
+    };
+    if text.len() > LONGEST_SHOWN {
+        text.truncate(text.floor_char_boundary(LONGEST_SHOWN));
+        text.push_str(" ..");
+    }
+    text
+}
+
 /// Returns the gate of a step. Call it only in the body that renders the gate's values: from the
 /// second visit on, the key of that body ends with the number of the visit.
 pub(super) fn gate_of(frame: &Frame<'_>, step: &Step) -> Gate {
     let visit = frame.ctx.idempotency_key().rsplit_once("!:").and_then(|(_, visit)| visit.parse().ok());
     Gate {
         run: frame.ctx.run_id().to_string(),
+        generation: frame.ctx.generation(),
         key: format!("{}{}", frame.path, step.id),
         visit: visit.unwrap_or_default(),
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use workflow_sdk::Ctx;
 
 use super::mentions::Mentions;
-use super::start::{FlowStart, Position, Resume, Turn};
+use super::start::{Attempt, FlowStart, Position, Resume, Turn};
 use crate::FlowRuntime;
 use crate::expression::Scope;
 use crate::graph::{Flow, Step};
@@ -82,6 +82,11 @@ impl RunState {
     /// Returns whether this generation has not come to the loop at which it begins.
     pub(super) fn is_resuming(&self) -> bool {
         lock(&self.turn).is_some()
+    }
+
+    /// Returns the attempt of the loop at which this generation begins, or the first one.
+    pub(super) fn attempt(&self) -> Attempt {
+        lock(&self.turn).as_ref().map_or_else(Attempt::default, |turn| turn.attempt)
     }
 
     /// Takes the state of the loop at which this generation begins.

@@ -8,7 +8,7 @@ use workflow_sdk::Result;
 use super::block::run_block;
 use super::frame::Frame;
 use super::pure::outputs_of;
-use super::start::Turn;
+use super::start::{Attempt, Turn};
 use super::step::ends_run;
 use crate::expression::ResultKind;
 use crate::graph::{AtMax, Loop, OnItemError, Step, Until};
@@ -18,7 +18,7 @@ use crate::{ErrorClass, FlowCode, FlowError};
 /// change it: with another number, the replay of a run that is under way would diverge.
 const TURNS_OF_A_GENERATION: u32 = 1_000;
 
-pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<Value> {
+pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop, attempt: Attempt) -> Result<Value> {
     match &repetition.until {
         Until::For(template) => {
             let rendered = frame.render_step(&step.id, &step.id, "for", template).await?;
@@ -36,7 +36,7 @@ pub(super) async fn run_loop(frame: &Frame<'_>, step: &Step, repetition: &Loop) 
             }
             run_items(frame, step, repetition, items).await
         }
-        Until::While(_) | Until::Until(_) => run_turns(frame, step, repetition).await,
+        Until::While(_) | Until::Until(_) => run_turns(frame, step, repetition, attempt).await,
     }
 }
 
@@ -76,14 +76,14 @@ async fn run_items(frame: &Frame<'_>, step: &Step, repetition: &Loop, mut items:
     Ok(Value::Array(results))
 }
 
-async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop) -> Result<Value> {
+async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop, attempt: Attempt) -> Result<Value> {
     let before = if repetition.collects { json!([]) } else { Value::Null };
-    let Turn { number: first, last } = frame.run.take_turn().unwrap_or(Turn { number: 0, last: before });
+    let (first, last) = frame.run.take_turn().map_or((0, before), |turn| (turn.number, turn.last));
     let (mut number, mut last) = (first, Arc::new(last));
     let turns = frame.ctx.scope(&step.id);
     loop {
         if number - first >= TURNS_OF_A_GENERATION {
-            let turn = Turn { number, last: Value::clone(&last) };
+            let turn = Turn { number, last: Value::clone(&last), attempt };
             if let Some(next) = frame.to_resume(turn) {
                 return frame.ctx.continue_as_new(next);
             }

@@ -29,7 +29,8 @@ pub(super) fn retries(rule: Option<&RetryRule>, class: ErrorClass) -> bool {
     })
 }
 
-/// Returns what follows the failure of this attempt, counted from 1, in a step of the engine.
+/// Returns what follows the failure of this attempt, counted from 1, in a step of the engine. A
+/// failure that is left to the policy counts for a breaker, and [`Again::Never`] does not.
 pub(super) fn again(
     rule: Option<&RetryRule>,
     class: ErrorClass,
@@ -38,6 +39,7 @@ pub(super) fn again(
     random: u64,
 ) -> Again {
     match (rule, asked) {
+        (None, _) if class != ErrorClass::Invalid => Again::ByPolicy,
         _ if !retries(rule, class) => Again::Never,
         (_, Some(delay)) => Again::After(delay),
         (Some(rule), None) if matches!(rule.backoff, Backoff::Linear { .. } | Backoff::Delays(_)) => {
@@ -101,7 +103,9 @@ mod tests {
         let some = rule(Backoff::None, vec![ErrorClass::Timeout]);
         assert_eq!(again(Some(&some), ErrorClass::Timeout, None, 1), Again::ByPolicy);
         assert_eq!(again(Some(&some), ErrorClass::Failed, None, 1), Again::Never);
-        assert_eq!(again(None, ErrorClass::Timeout, None, 1), Again::Never);
+        // The policy of a step without a rule has one attempt.
+        assert_eq!(again(None, ErrorClass::Timeout, Some(SECOND), 1), Again::ByPolicy);
+        assert_eq!(again(None, ErrorClass::Invalid, None, 1), Again::Never);
     }
 
     #[test]

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use workflow_sdk::Timestamp;
 
 use crate::graph::Flow;
 
@@ -105,4 +106,29 @@ pub(super) struct Turn {
     pub(super) number: u32,
     /// The result of the last turn.
     pub(super) last: Value,
+    /// The attempt of the loop.
+    #[serde(default, skip_serializing_if = "Attempt::is_default")]
+    pub(super) attempt: Attempt,
+}
+
+/// An attempt of a step whose kind has no attempts of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Attempt {
+    /// Its number, from 1.
+    pub(super) number: u32,
+    /// The time at which the step's timeout ends it.
+    pub(super) deadline: Option<Timestamp>,
+}
+
+impl Default for Attempt {
+    fn default() -> Self {
+        Self { number: 1, deadline: None }
+    }
+}
+
+impl Attempt {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }

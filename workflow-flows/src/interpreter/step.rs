@@ -11,6 +11,7 @@ use super::block::run_block;
 use super::evaluation::is_too_many;
 use super::frame::Frame;
 use super::outcome::Outcome;
+use super::start::Attempt;
 use super::{
     approval, child, choice, decision, emission, external, handoff, knowledge, parallel, pure, recipe, repetition,
     retry, timeout, tool, undo, wait,
@@ -72,16 +73,18 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
         Kind::Recipe(recipe) => return recipe::run_recipe(frame, step, recipe).await,
         _ => {}
     }
-    let mut attempt = 1;
+    // A loop that continues as new is in the attempt in which it was.
+    let mut attempt = frame.run.attempt();
+    attempt.deadline = attempt.deadline.or_else(|| timeout::deadline(frame, step));
     let result = loop {
-        match timeout::limited(frame, step, run_kind(frame, step)).await {
+        match timeout::limited(frame, step, attempt.deadline, run_kind(frame, step, attempt)).await {
             Ok(result) => break result,
             Err(error) if ends_run(frame, &error) => return Err(error),
-            Err(error) => match next_attempt(step, &error, attempt) {
+            Err(error) => match next_attempt(step, &error, attempt.number) {
                 Some(rule) => {
                     let scope = frame.ctx.scope(format!("{}.again", step.id));
-                    scope.sleep(retry::delay(rule, attempt, frame.ctx.random())).await?;
-                    attempt += 1;
+                    scope.sleep(retry::delay(rule, attempt.number, frame.ctx.random())).await?;
+                    attempt = Attempt { number: attempt.number + 1, deadline: timeout::deadline(frame, step) };
                 }
                 None => return Err(error),
             },
@@ -102,7 +105,7 @@ fn next_attempt<'s>(step: &'s Step, error: &Error, attempt: u32) -> Option<&'s R
     step.retry.as_ref().filter(|rule| attempt < rule.attempts && retry::retries(Some(rule), class))
 }
 
-fn run_kind<'a>(frame: &'a Frame<'a>, step: &'a Step) -> BoxFuture<'a, Result<Value>> {
+fn run_kind<'a>(frame: &'a Frame<'a>, step: &'a Step, attempt: Attempt) -> BoxFuture<'a, Result<Value>> {
     match &step.kind {
         Kind::Tool(call) => external::run_external(frame, step, call).boxed(),
         Kind::Recipe(recipe) => recipe::run_recipe(frame, step, recipe).boxed(),
@@ -110,7 +113,7 @@ fn run_kind<'a>(frame: &'a Frame<'a>, step: &'a Step) -> BoxFuture<'a, Result<Va
             choice::run_if(frame, step, condition, then, otherwise.as_ref()).boxed()
         }
         Kind::Switch(switch) => choice::run_switch(frame, step, switch).boxed(),
-        Kind::Loop(repetition) => repetition::run_loop(frame, step, repetition).boxed(),
+        Kind::Loop(repetition) => repetition::run_loop(frame, step, repetition, attempt).boxed(),
         Kind::Parallel(parallel) => parallel::run_parallel(frame, step, parallel).boxed(),
         Kind::Approval(approval) => approval::run_approval(frame, step, approval).boxed(),
         Kind::Decision(decision) => decision::run_decision(frame, step, decision).boxed(),

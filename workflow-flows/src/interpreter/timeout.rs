@@ -1,26 +1,32 @@
 use std::future::Future;
 
 use serde_json::Value;
-use workflow_sdk::{ErrorKind, Result};
+use workflow_sdk::{ErrorKind, Result, Timestamp};
 
 use super::frame::Frame;
 use crate::graph::{Kind, Step};
 use crate::{ErrorClass, FlowCode, FlowError};
 
-/// Runs one attempt of a step whose kind has no timeout of its own, within the step's timeout.
+/// Returns the time at which an attempt that begins now has to end, by the step's timeout.
+pub(super) fn deadline(frame: &Frame<'_>, step: &Step) -> Option<Timestamp> {
+    let limit = match step.kind {
+        // These watch their time themselves.
+        Kind::Approval(_) | Kind::Decision(_) | Kind::Wait(_) | Kind::Tool(_) | Kind::Handoff(_) => None,
+        _ => step.timeout,
+    };
+    limit.map(|limit| Timestamp::from(frame.ctx.now()) + limit)
+}
+
+/// Runs one attempt of a step whose kind has no timeout of its own, until its deadline.
 pub(super) async fn limited(
     frame: &Frame<'_>,
     step: &Step,
+    deadline: Option<Timestamp>,
     attempt: impl Future<Output = Result<Value>> + Send,
 ) -> Result<Value> {
-    let limit = match step.kind {
-        // These watch their time themselves.
-        Kind::Approval(_) | Kind::Decision(_) | Kind::Wait(_) | Kind::Tool(_) => None,
-        _ => step.timeout,
-    };
-    let Some(limit) = limit else { return attempt.await };
+    let (Some(limit), Some(deadline)) = (step.timeout, deadline) else { return attempt.await };
     let scope = frame.ctx.scope(format!("{}.time", step.id));
-    match scope.timeout(limit, attempt).await {
+    match scope.timeout(deadline.since(frame.ctx.now().into()), attempt).await {
         Err(error) if error.kind() == ErrorKind::Timeout && error.downcast::<FlowError>().is_none() => {
             let message = format!("it had not ended after {limit:?}");
             Err(FlowError::new(FlowCode::Tool, ErrorClass::Timeout, &step.id, message).into())

@@ -72,8 +72,8 @@ fn each_fix_makes_its_document_valid() {
 fn every_code_has_a_broken_document() {
     let all: String = files("broken").iter().map(|name| file(&format!("broken/{name}"))).collect();
     for code in [
-        "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F030", "F031", "F032",
-        "F033", "F034", "F035", "F040", "F041", "F050", "F070", "F071", "F072",
+        "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F026", "F027", "F030",
+        "F031", "F032", "F033", "F034", "F035", "F040", "F041", "F050", "F060", "F070", "F071", "F072",
     ] {
         assert!(all.contains(&format!("error {code} at")) || all.contains(&format!("warning {code} at")), "{code}");
     }
@@ -92,6 +92,9 @@ fn the_messages_say_what_is_meant() {
         ("unreachable", "nothing leads to step \"old\""),
         ("joins_differ", "the branches of \"fan\" join at \"m1\" (a) and at \"m2\" (b); one join is needed"),
         ("done_in_branch", "step \"b\" ends the flow inside of \"fan\"; write join: \"merge\""),
+        ("back_in_branch", "step \"a\" goes back to \"fan\" from a branch of \"fan\""),
+        ("back_in_inner_branch", "step \"b\" goes back to \"outer\" from a branch of \"outer\""),
+        ("join_outside", "step \"a\" joins at \"b\" outside of a parallel"),
         ("cycle", "\"poll\" -> \"check\" -> \"poll\" has no max_visits"),
         ("reference_step", "{{steps.fetcg.body}}: no step \"fetcg\"; did you mean \"fetch\"?"),
         ("order_later", "step \"b\" reads steps.c, which runs after it"),
@@ -110,6 +113,16 @@ fn the_messages_say_what_is_meant() {
         ),
         ("policy_tool", "\"ann\" may not call \"shell\""),
         ("args_missing", "args of \"fetch\": \"url\" is missing"),
+        ("args_flow", "args of \"ship\": \"fast\" is not a property"),
+        ("channel_name", "no tool \"lgo\" in this worker; did you mean \"log\"?"),
+        (
+            "channel_message",
+            "\"fetch\" does not take a message: \"data\" is not a property, \"text\" is not a property, \
+             \"title\" is not a property, \"to\" is not a property, \"url\" is missing",
+        ),
+        ("channel_template", "approval.notify has \"{{input.channel}}\"; it names tools, without templates"),
+        ("trigger_input", "input of the trigger: /topic: 5 is not of type \"string\""),
+        ("trigger_root", "{{input.id}}: \"input\" is not there in webhook.key, which reads body"),
     ] {
         let checked = checked(&file(&format!("broken/{name}.yaml")));
         assert_eq!(checked.findings[0].message, message, "{name}");

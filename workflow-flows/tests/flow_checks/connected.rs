@@ -188,6 +188,38 @@ async fn what_the_runtime_lacks_is_found() {
 }
 
 #[tokio::test]
+async fn the_input_of_a_flow_is_that_of_the_version_which_is_called() {
+    let store = FlowStore::in_memory();
+    for (name, field) in [("sub", "a"), ("sub", "b"), ("connected", "old")] {
+        let source =
+            format!("flow: 1\nname: {name}\ninput: {{ required: [{field}] }}\ndo: [ {{ id: s, set: {{ x: 1 }} }} ]\n");
+        let flow = workflow_flows::check::check(&source, &workflow_flows::check::Options::default()).flow.unwrap();
+        store.deploy(&flow, "ann", None).await.unwrap();
+    }
+    let steps = [
+        "flow: sub, args: { b: \"{{input.b}}\" }",
+        "flow: sub, args: { a: 1 }",
+        "flow: sub@1, args: { a: 1 }",
+        "flow: sub@1, args: { b: 1 }",
+        // The schema of the document counts, and not that of the version before it.
+        "flow: connected, args: { new: 1 }",
+    ];
+    let checked = check(FlowRuntime::builder().flows(store), &steps).await;
+    assert_eq!(errors(&checked), ["F041 at 5", "F041 at 7"], "{}", told(&checked));
+}
+
+#[tokio::test]
+async fn the_servers_of_channels_are_asked() {
+    let memory = Server::lists("memory", &[("write", json!({}))]);
+    let runtime = ["write", "tell"]
+        .into_iter()
+        .fold(FlowRuntime::builder(), |runtime, tool| with_tool(runtime, &memory, tool, Value::Bool(true)));
+    let steps = ["approval: { notify: [memory/write, memory/tell] }", "handoff: { to: a, text: b, via: [pigeon] }"];
+    let checked = check(runtime, &steps).await;
+    assert_eq!(errors(&checked), ["F071 at 4", "F040 at 5"], "{}", told(&checked));
+}
+
+#[tokio::test]
 async fn a_worker_that_cannot_run_jq_is_found_before_the_start() {
     let steps = ["set: { a: 1 }", "jq: \".input.a\"", "jq: \".input.b\""];
     // The main of this program does not begin with `jq_helper`.

@@ -72,6 +72,24 @@ fn the_two_tables_know_six_conditions_and_one_template() {
 }
 
 #[test]
+fn a_join_of_the_two_tables_goes_on_where_nothing_is_pending() {
+    let source = |start: &str| {
+        format!(
+            r#"{{ "start": {start}, "fan": {{ "tool": null, "parallel": ["b", "c"] }}, "b": {{ "tool": "t", "join": "d" }},
+            "c": {{ "tool": "t", "join": "d" }}, "d": {{ "tool": "t", "done": true }} }}"#
+        )
+    };
+    let goto = |id: &str| Some(Next::Goto(id.to_owned()));
+    let flow = read(&source(r#"{ "tool": "t", "join": "fan" }"#), Dialect::TwoTable);
+    assert_eq!((&step(&flow, "start").next, &step(&flow, "b").next), (&goto("fan"), &Some(Next::Join)));
+    // One way to "b" has a branch that joins beside it, and the other has none.
+    let both = r#"{ "tool": "t", "branch": [ { "if": "result == true", "then": "fan" }, { "if": "result == false", "then": "b" } ] }"#;
+    let checked = check(&source(both), &Options::default());
+    let told: Vec<_> = checked.findings.iter().map(|it| (it.code, it.path.as_str())).collect();
+    assert_eq!(told, [(Code::F027, "/b/join")], "{}", crate::told(&checked));
+}
+
+#[test]
 fn the_examples_of_the_dag_engine_are_understood() {
     let mut wrong = Vec::new();
     let names: Vec<String> = files("opcode").into_iter().filter(|name| name.ends_with(".json")).collect();

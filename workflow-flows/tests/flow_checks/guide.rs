@@ -34,8 +34,8 @@ fn checked_with_any_tool(source: &str) -> workflow_flows::check::Checked {
 fn the_guide_names_every_code_and_every_kind() {
     let page = include_str!("../../../docs/guide/flows.md");
     for code in [
-        "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F030", "F031", "F032",
-        "F033", "F034", "F035", "F040", "F041", "F050", "F060", "F070", "F071", "F072",
+        "F001", "F010", "F011", "F012", "F013", "F020", "F021", "F022", "F023", "F024", "F025", "F026", "F027", "F030",
+        "F031", "F032", "F033", "F034", "F035", "F040", "F041", "F050", "F060", "F070", "F071", "F072",
     ] {
         assert!(page.contains(code), "{code}");
     }

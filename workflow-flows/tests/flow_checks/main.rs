@@ -29,7 +29,14 @@ fn catalog() -> Catalog {
     });
     let any = ["log", "http", "http.post", "http.get", "kb-server/search_nodes", "crypto.hash"];
     let catalog = any.into_iter().fold(Catalog::new(), |catalog, name| catalog.tool(name, true));
-    catalog.tool("fetch", fetch).recipes(["summarize"]).flows(["sub", "refund"]).workflows(["refund-rust"])
+    let texts = ["to", "title", "text"].map(|name| (name.to_owned(), json!({ "type": "string" })));
+    let mut message = Value::Object(texts.into_iter().collect());
+    message["data"] = json!({});
+    let mail = json!({ "required": ["to", "text"], "properties": message, "additionalProperties": false });
+    let order = json!({ "order": { "type": "string" } });
+    let ship = json!({ "type": "object", "required": ["order"], "properties": order, "additionalProperties": false });
+    let catalog = catalog.tool("fetch", fetch).tool("mail", mail).recipes(["summarize"]);
+    catalog.flows(["sub", "refund"]).flow("ship", ship).workflows(["refund-rust"])
 }
 
 /// The worker of the tests, and the answers of its servers.
@@ -50,6 +57,10 @@ impl ToolCatalog for Connected {
 
     fn flows(&self) -> Option<Vec<String>> {
         ToolCatalog::flows(&self.0)
+    }
+
+    fn flow(&self, name: &str, version: Option<&str>) -> Option<Value> {
+        ToolCatalog::flow(&self.0, name, version)
     }
 
     fn workflows(&self) -> Option<Vec<String>> {

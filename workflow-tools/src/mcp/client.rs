@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification, CancelledNotificationParam,
-    ClientRequest, ErrorCode, PingRequest, RequestId, ServerResult,
+    ClientRequest, ErrorCode, PaginatedRequestParams, PingRequest, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -21,6 +21,7 @@ use workflow_flows::{ErrorClass, ToolError};
 
 use super::answer::OutputSchema;
 use super::line::BoundedLines;
+use super::listing::{Described, Listing};
 use super::server::{Kind, Server};
 use crate::arguments::{failed, invalid};
 use crate::excerpt::excerpt;
@@ -29,14 +30,6 @@ use crate::process::{MARK, Processes};
 
 /// The longest message of a server, in bytes.
 const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
-
-/// A tool as its server describes it.
-pub(super) struct Described {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) input_schema: Value,
-    pub(super) output_schema: Option<Value>,
-}
 
 /// An open connection. Dropping it closes it and kills the processes of a server that it started.
 pub(super) struct Connection {
@@ -95,17 +88,29 @@ impl Connection {
 
     /// Returns all tools of the server.
     pub(super) async fn tools(&self, server: &Server) -> Result<Vec<Described>, ToolError> {
-        let listed = tokio::time::timeout(server.connect_timeout, self.service.peer().list_all_tools()).await;
         let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not list its tools in time", server.shown()));
-        let tools =
-            listed.map_err(|_| late())?.map_err(|error| refused(server, &error, std::slice::from_ref(&self.hidden)))?;
-        let described = tools.into_iter().map(|tool| Described {
-            name: tool.name.to_string(),
-            description: tool.description.as_deref().unwrap_or_default().to_owned(),
-            input_schema: Value::Object(tool.input_schema.as_ref().clone()),
-            output_schema: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
-        });
-        Ok(described.collect())
+        tokio::time::timeout(server.connect_timeout, self.list(server)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn list(&self, server: &Server) -> Result<Vec<Described>, ToolError> {
+        let refused = |error| refused(server, &error, std::slice::from_ref(&self.hidden));
+        let (mut listing, mut cursor) = (Listing::default(), None);
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.service.peer().list_tools(Some(params)).await.map_err(refused)?;
+            let bytes = serde_json::to_vec(&page).map_or(usize::MAX, |page| page.len());
+            let described = page.tools.into_iter().map(|tool| Described {
+                name: tool.name.to_string(),
+                description: tool.description.as_deref().unwrap_or_default().to_owned(),
+                input_schema: Value::Object(tool.input_schema.as_ref().clone()),
+                output_schema: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
+            });
+            listing.add(&server.shown(), described, bytes, page.next_cursor.as_deref())?;
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(listing.tools);
+            }
+        }
     }
 
     /// Calls a tool, and checks its answer if it has a schema. The server is told if the time is

@@ -4,8 +4,8 @@
 //! for that actor. A pool keeps at most 20 connections and closes one that was idle for 60 s. A
 //! call takes a connection and gives it back, so a run that waits has none. If all are in use, a
 //! call waits for one within its timeout. Messages of servers are bounded, and their error streams
-//! are dropped. The structured part of an answer has to fit the `outputSchema` of its tool, if the
-//! check of it has a bound.
+//! are dropped. A list of tools has at most 100 pages, 5,000 tools and 16 MiB. The structured part
+//! of an answer has to fit the `outputSchema` of its tool, if the check of it has a bound.
 //!
 //! A result looks like this:
 //!
@@ -16,6 +16,7 @@
 mod answer;
 mod client;
 mod line;
+mod listing;
 mod pool;
 mod server;
 
@@ -105,7 +106,8 @@ impl Mcp {
     /// checked, such as those of more than 64 KiB and those that refer to themselves.
     ///
     /// # Errors
-    /// A [`ToolError`] of the first server that cannot be reached.
+    /// A [`ToolError`] of the first server that cannot be reached, or whose list is too large or
+    /// has no end.
     ///
     /// # Cancel safety
     /// Dropping the future gives its connection back.

@@ -35,7 +35,8 @@ impl Inbox for InboxStore {
     }
 }
 
-/// The channel `in-app`: gives messages to an [`Inbox`].
+/// The channel `in-app`: gives messages to an [`Inbox`]. The token of an approval is taken out of
+/// `data`.
 ///
 /// ```
 /// use workflow_flows::{InboxStore, Tool};
@@ -77,7 +78,11 @@ impl Tool for InApp {
     }
 
     async fn call(&self, call: ToolCall) -> Result<Value, ToolError> {
-        let notice = notice("in-app", &call)?;
+        let mut notice = notice("in-app", &call)?;
+        // More accounts can read an inbox than may decide the gate.
+        if let (Some(_), Some(data)) = (&call.token, notice.data.as_object_mut()) {
+            data.remove("token");
+        }
         self.inbox.put(&call.actor, &call.idempotency_key, notice).await?;
         Ok(json!({ "kept": true }))
     }

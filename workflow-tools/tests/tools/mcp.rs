@@ -282,6 +282,43 @@ fn small(name: &str) -> Server {
     Server::program(name, node(), ["-e", SMALL]).connect_timeout(Duration::from_secs(120))
 }
 
+/// A server whose list of tools has no end, in the way that its variable names.
+const ENDLESS: &str = r#"
+require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) return;
+  const page = Number(params?.cursor ?? 0);
+  const manner = {
+    pages: { tools: 0, next: page + 1 }, tools: { tools: 1000, next: page + 1 }, cursor: { tools: 1, next: (page + 1) % 3 },
+  }[process.env.MANNER];
+  const tool = (_, at) => ({ name: `t${page}-${at}`, inputSchema: { type: 'object' } });
+  const list = { tools: Array.from({ length: manner.tools }, tool), nextCursor: String(manner.next) };
+  const info = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } };
+  const result = method === 'initialize' ? info : method === 'tools/list' ? list : {};
+  console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+});
+"#;
+
+#[tokio::test]
+async fn a_list_without_an_end_is_refused() {
+    for (manner, message) in [
+        ("pages", "lists more than 100 pages of tools, the limit"),
+        ("tools", "lists more than 5000 tools, the limit"),
+        ("cursor", "lists its tools without an end: a cursor came back"),
+    ] {
+        let server = Server::program("endless", node(), ["-e", ENDLESS]).value("MANNER", manner);
+        let mcp = Mcp::builder().server(server.connect_timeout(Duration::from_secs(120))).build();
+        let error = mcp.tools("ann").await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Invalid, "{error}");
+        assert!(error.message.starts_with(&format!("the MCP server \"endless\" {message}")), "{error}");
+        let runtime = FlowRuntime::builder().custom_tool(mcp.tool("endless", "t0-0").unwrap()).build();
+        let document = FlowDocument::new("flow: 1\nname: asks\ndo: [ { id: a, tool: endless/t0-0 } ]\n");
+        let checked = document.check_connected(&runtime, "ann").await.unwrap();
+        assert_eq!(checked.findings[0].code.to_string(), "F070", "{:?}", checked.findings);
+        assert!(checked.findings[0].message.contains(message), "{:?}", checked.findings);
+    }
+}
+
 #[tokio::test]
 async fn a_dead_server_is_replaced_and_its_children_are_killed() {
     let mcp = Mcp::builder().server(small("small")).build();

@@ -1,9 +1,11 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use workflow_flows::signature::{TOLERANCE, Webhook as Signed};
-use workflow_flows::{ErrorClass, ToolError};
+use workflow_flows::token::Tokens;
+use workflow_flows::{ErrorClass, FlowClient, FlowDocument, FlowRuntime, FlowStart, ToolError, flow};
+use workflow_tests::{Database, Live, LocalWorker, until};
 use workflow_tools::http::Http;
 use workflow_tools::notify::{InApp, Inbox, Notice, Pushover, Webhook};
 
@@ -84,4 +86,74 @@ async fn a_message_reaches_the_inbox_of_the_application() {
     let mut notice = Notice::new("hi");
     notice.to = "ops".to_owned();
     assert_eq!(*kept.0.lock().unwrap(), [("ann".to_owned(), "run-1/charge".to_owned(), notice)]);
+}
+
+/// An approval, and a handoff after it, tell their receivers through all channels.
+async fn receivers_are_told(db: &Live) {
+    const FLOW: &str = "flow: 1\nname: tells\ndo:\n  - { id: gate, approval: { to: [ops, \"{{input.owner}}\"], title: \
+                        \"Ship {{input.id}}?\", show: { total: \"{{input.total}}\" }, notify: [in-app, webhook, pushover] } }\n  - \
+                        { id: told, handoff: { to: ops, text: \"{{input.id}}\", via: [in-app, webhook, pushover] } }\n";
+    let stub = Stub::start(|_| Reply::json("{\"status\":1,\"request\":\"r-1\"}")).await;
+    let kept = Kept::default();
+    let webhook = Webhook::builder("secret").target("ops", stub.url("/hook")).target("bob", stub.url("/hook"));
+    let pushover = Pushover::builder("app").user("ops", "u-ops").user("bob", "u-bob").url(stub.url("/push"));
+    let runtime = FlowRuntime::builder()
+        .tokens(Tokens::new(b"a secret of tokens, of 32 bytes at least").unwrap())
+        .custom_tool(InApp::new(kept.clone()))
+        .custom_tool(webhook.http(http()).build().unwrap())
+        .custom_tool(pushover.http(http()).build().unwrap())
+        .build();
+    let document = FlowDocument::new(FLOW);
+    let checked = document.check_connected(&runtime, "ann").await.unwrap();
+    let start = FlowStart::new(checked.flow.expect("the flow is valid")).actor("ann");
+    let start = start.input(json!({ "id": 7, "total": 12, "owner": "bob" }));
+    let worker = LocalWorker::start(db.worker(runtime).register(flow));
+    let run = db.client.start_definition(start).await.unwrap();
+    until("the gate waits", async || (!db.client.approvals_of(run.id()).await.unwrap().is_empty()).then_some(())).await;
+
+    let (id, text) = (run.id().to_string(), "The step \"gate\" of the run ");
+    let text = format!("Ship 7?\n{text}{id} waits for an answer.\ntotal: 12");
+    let message = |to: &str| {
+        let data = json!({ "show": { "total": 12 }, "run": id, "key": "gate" });
+        json!({ "to": to, "title": "Ship 7?", "text": text, "data": data })
+    };
+    let shown: Vec<Value> =
+        kept.0.lock().unwrap().iter().map(|(_, _, notice)| serde_json::to_value(notice).unwrap()).collect();
+    assert_eq!(shown, [message("ops"), message("bob")], "without the token");
+    let keys: std::collections::BTreeSet<String> = kept.0.lock().unwrap().iter().map(|it| it.1.clone()).collect();
+    assert_eq!(keys.len(), 2, "an inbox keeps one message per key: {keys:?}");
+    let bodies = || -> Vec<(String, Value)> {
+        let read = |request: &String| {
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())
+        };
+        stub.requests().iter().map(read).collect()
+    };
+    let sent = bodies();
+    let paths: Vec<&str> = sent.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths, ["/hook", "/push", "/hook", "/push"]);
+    let token = sent[0].1["data"]["token"].as_str().unwrap();
+    let mut expected = message("ops");
+    (expected["actor"], expected["data"]["token"]) = ("ann".into(), token.into());
+    assert!(token.starts_with("st_") && sent[0].1 == expected, "{:?}", sent[0]);
+    assert_eq!((&sent[3].1["user"], &sent[3].1["message"]), (&json!("u-bob"), &json!(text)));
+
+    db.client.approve(run.id(), "gate", "bob").await.unwrap();
+    run.result().await.unwrap();
+    assert_eq!(kept.0.lock().unwrap()[2].2.text, "7", "a number is a text in a message");
+    assert_eq!(bodies()[4].1["text"], json!("7"));
+    for row in run.history().await.unwrap() {
+        let output = row.output.unwrap_or_default();
+        assert!(!output.contains("not_told") && !output.contains("st_"), "{}: {output}", row.step_key);
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_approval_and_a_handoff_tell_through_every_channel() {
+    for database in [Database::Sqlite, Database::Postgres] {
+        let live = Live::new(database).await;
+        receivers_are_told(&live).await;
+        live.sweep().await;
+    }
 }
