@@ -1,12 +1,11 @@
 //! Which requests are let in, and what they may do.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -14,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use workflow_sdk::operate::{Query, Role};
 
+use crate::origin::{is_local, is_of_another_site};
 use crate::{Problem, Redact, Streams};
 
 /// The user of a request: what it may do, and the name under which the audit log keeps it.
@@ -86,7 +86,10 @@ pub struct Access {
 impl Access {
     /// Lets in requests from this machine, as admin: the peer has a loopback address, and the host
     /// that it names is `localhost` or a loopback address. The second condition keeps pages of
-    /// other sites out, whose name may lead to this machine.
+    /// other sites out, whose name may lead to this machine. Behind a proxy on this machine every
+    /// request comes from here, so use [`Access::token`] there; a request is refused if its headers
+    /// tell of a proxy (`Forwarded`, `Via`, `X-Forwarded-For`, `X-Real-IP`), but not every proxy
+    /// sends them.
     pub fn local() -> Self {
         Self::local_as(Actor::admin("local"))
     }
@@ -263,7 +266,7 @@ impl Access {
             Rule::Token(..) if self.password.is_none() => "send the header Authorization: Bearer TOKEN",
             Rule::Token(..) => "give the user `token`, and the token as the password",
             Rule::Password(..) => "give the user and the password",
-            Rule::Local(_) => "ask from this machine, by the name localhost",
+            Rule::Local(_) => "ask from this machine, by the name localhost and without a proxy",
             Rule::By(_) | Rule::Open => "sign in to the application",
         }
     }
@@ -354,32 +357,6 @@ fn copy(parts: &Parts) -> Parts {
     request.into_parts().0
 }
 
-fn is_local(parts: &Parts) -> bool {
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    peer.is_some_and(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback()) && names_this_machine(&parts.headers)
-}
-
-fn names_this_machine(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Returns `true` if a page of another site may have sent the request. Browsers say where a request
-/// comes from; programs do not.
-fn is_of_another_site(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = text("sec-fetch-site") {
-        return !matches!(site, "same-origin" | "none");
-    }
-    let host = text("host").unwrap_or_default();
-    text("origin").is_some_and(|origin| origin.split_once("://").map(|(_, of)| of) != Some(host))
-}
-
 /// Lets a request in, with its actor, or refuses it.
 pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -412,35 +389,6 @@ pub fn refusal_response(access: &Access, refusal: Refusal) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn headers(of: &[(&'static str, &'static str)]) -> HeaderMap {
-        of.iter()
-            .map(|(name, value)| (name.parse().unwrap_or(header::VIA), axum::http::HeaderValue::from_static(value)))
-            .collect()
-    }
-
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        for host in ["localhost", "localhost:7777", "LOCALHOST:1", "127.0.0.1:80", "[::1]:7777", "127.1.2.3"] {
-            assert!(names_this_machine(&headers(&[("host", host)])), "{host}");
-        }
-        for host in ["evil.example", "evil.example:7777", "localhost.evil.example", "10.0.0.1", "", "127.0.0.1.nip.io"]
-        {
-            assert!(!names_this_machine(&headers(&[("host", host)])), "{host}");
-        }
-        assert!(!names_this_machine(&HeaderMap::new()));
-    }
-
-    #[test]
-    fn pages_of_other_sites_are_told_from_programs() {
-        let other = |of: &[(&'static str, &'static str)]| is_of_another_site(&headers(of));
-        assert!(!other(&[]), "a program");
-        assert!(!other(&[("host", "a:1"), ("origin", "http://a:1")]));
-        assert!(other(&[("host", "a:1"), ("origin", "http://b")]));
-        assert!(other(&[("host", "a:1"), ("origin", "null")]));
-        assert!(other(&[("sec-fetch-site", "cross-site")]) && other(&[("sec-fetch-site", "same-site")]));
-        assert!(!other(&[("sec-fetch-site", "same-origin")]));
-    }
 
     #[test]
     fn tokens_are_compared_whole() {

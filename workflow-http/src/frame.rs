@@ -22,9 +22,15 @@ impl Frame {
         Self(": nothing new\n\n".to_owned())
     }
 
+    /// Adds where the stream goes on, for a reader that comes back before it had an event.
+    pub(crate) fn place(mut self, id: &str) -> Self {
+        self.0.push_str(&format!("id: {}\n\n", one_line(id)));
+        self
+    }
+
     /// Adds an event. The id is where the stream goes on after this event.
     pub(crate) fn event(mut self, name: &str, id: &str, data: &impl Serialize) -> Self {
-        self.0.push_str(&format!("event: {name}\nid: {}\n", id.replace(['\r', '\n', '\0'], "")));
+        self.0.push_str(&format!("event: {name}\nid: {}\n", one_line(id)));
         self.data(data)
     }
 
@@ -49,6 +55,10 @@ impl Frame {
     pub(crate) fn into_text(self) -> String {
         self.0
     }
+}
+
+fn one_line(id: &str) -> String {
+    id.replace(['\r', '\n', '\0'], "")
 }
 
 #[cfg(test)]

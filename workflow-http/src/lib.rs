@@ -38,6 +38,7 @@ mod items;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod orders;
+mod origin;
 mod problem;
 mod reads;
 mod redaction;

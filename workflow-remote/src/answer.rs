@@ -53,7 +53,10 @@ fn error(status: u16, problem: Problem) -> OperateError {
 
 fn of_another_kind(server: &str, status: u16) -> OperateError {
     let message = format!("{server} answered {status}, and not as a server of workflows does");
-    let help = "check the URL: it ends with the prefix of the interface, without /api/v1";
+    let help = match status {
+        502..=504 => "check that the server runs behind the proxy that answered, and the times that this waits",
+        _ => "check the URL: it ends with the prefix of the interface, without /api/v1",
+    };
     OperateError::new(OperateErrorCode::Unavailable, message, help)
 }
 
@@ -66,4 +69,10 @@ pub(crate) fn unreached(server: &str, error: &(dyn Error + 'static)) -> OperateE
         cause = error.source();
     }
     OperateError::new(OperateErrorCode::Unavailable, message, "check that the server runs, and the URL")
+}
+
+/// Returns the error of an answer that is larger than this many bytes.
+pub(crate) fn too_large(server: &str, most: usize) -> OperateError {
+    let message = format!("{server} sends an answer of more than {most} bytes");
+    OperateError::new(OperateErrorCode::TooLarge, message, "ask for fewer rows or items at once")
 }

@@ -31,14 +31,14 @@ impl OperateChanges for Remote {
             _ => return Err(crate::refused("no request asks for these changes", "use a later release")),
         };
         let target = target.with("cursor", text(list.cursor.as_ref())).with("wait", seconds(wait));
-        self.get_within(target, self.timeout + wait).await
+        self.get_within(target, self.timeout.saturating_add(wait)).await
     }
 
     async fn emitted(&self, list: ListEmitted) -> Result<EmittedPage, OperateError> {
         let wait = list.longest_wait();
         let target = of_run(list.run, &["emitted", &list.name]).with("after", Some(list.after));
         let target = target.with("limit", Some(list.limit)).with("wait", seconds(wait));
-        self.get_within(target, self.timeout + wait).await
+        self.get_within(target, self.timeout.saturating_add(wait)).await
     }
 
     async fn published(&self, run: RunId, name: &str) -> Result<StoredPayload, OperateError> {

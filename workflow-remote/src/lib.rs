@@ -62,7 +62,7 @@ impl Remote {
     /// # Errors
     /// [`BadInput`](OperateErrorCode::BadInput) if the URL is not `http://` or `https://` with a
     /// host, or has a query, a user or a password. [`Unavailable`](OperateErrorCode::Unavailable)
-    /// if the certificates that this machine trusts cannot be read.
+    /// if the URL is `https://` and the certificates that this machine trusts cannot be read.
     ///
     /// ```
     /// use workflow_remote::Remote;
@@ -71,12 +71,9 @@ impl Remote {
     /// assert!(Remote::new("ftp://127.0.0.1").unwrap_err().message.contains("ftp"));
     /// ```
     pub fn new(url: &str) -> Result<Self, OperateError> {
-        Ok(Self {
-            base: checked(url)?,
-            authorization: None,
-            timeout: Self::DEFAULT_TIMEOUT,
-            http: Client::builder(TokioExecutor::new()).build(connector()?),
-        })
+        let base = checked(url)?;
+        let http = Client::builder(TokioExecutor::new()).build(connector(&base)?);
+        Ok(Self { base, authorization: None, timeout: Self::DEFAULT_TIMEOUT, http })
     }
 
     /// Sends this bearer token with each request. Default: none.
@@ -136,17 +133,27 @@ fn checked(url: &str) -> Result<String, OperateError> {
 }
 
 #[cfg(feature = "tls")]
-fn connector() -> Result<Connector, OperateError> {
-    let unread = |error| {
+fn connector(url: &str) -> Result<Connector, OperateError> {
+    let unread = |error: &dyn fmt::Display| {
         let message = format!("the certificates that this machine trusts cannot be read: {error}");
         OperateError::new(OperateErrorCode::Unavailable, message, "install them (ca-certificates)")
     };
-    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_native_roots().map_err(unread)?;
+    // The provider is named, because the program may have others besides.
+    let provider = rustls::crypto::ring::default_provider();
+    let builder = hyper_rustls::HttpsConnectorBuilder::new();
+    let builder = if url.starts_with("https:") {
+        builder.with_provider_and_native_roots(provider).map_err(|error| unread(&error))?
+    } else {
+        let tls = rustls::ClientConfig::builder_with_provider(provider.into())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unread(&error))?;
+        builder.with_tls_config(tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
+    };
     Ok(builder.https_or_http().enable_http1().build())
 }
 
 #[cfg(not(feature = "tls"))]
-fn connector() -> Result<Connector, OperateError> {
+fn connector(_: &str) -> Result<Connector, OperateError> {
     Ok(HttpConnector::new())
 }
 

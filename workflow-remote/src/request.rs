@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use hyper::{Method, Request};
@@ -91,8 +91,11 @@ impl Remote {
         let response = self.http.request(request).await.map_err(|error| answer::unreached(&self.base, &error))?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| answer::unreached(&self.base, &*error))?.to_bytes();
-        Ok(Reply { status, body })
+        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+            true => answer::too_large(&self.base, LARGEST_ANSWER),
+            false => answer::unreached(&self.base, &*error),
+        })?;
+        Ok(Reply { status, body: body.to_bytes() })
     }
 }
 

@@ -11,8 +11,9 @@ use workflow_sdk::operate::{
 use crate::Remote;
 use crate::request::Target;
 
-/// The longest time that a server waits for a run in one request.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The longest time that a server waits for a run in one request. Usual proxies cut a request that
+/// has no answer after a minute.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn text(cursor: Option<&Cursor>) -> Option<&str> {
     cursor.map(Cursor::as_str)
@@ -46,7 +47,7 @@ impl OperateRuns for Remote {
             // The server counts whole seconds.
             let seconds = now.as_secs() + u64::from(now.subsec_nanos() > 0);
             let target = of_run(run, &["result"]).with("wait", Some(seconds));
-            let detail: RunDetail = self.get_within(target, self.timeout + now).await?;
+            let detail: RunDetail = self.get_within(target, self.timeout.saturating_add(now)).await?;
             if detail.summary.status.is_terminal() || left.is_zero() {
                 return Ok(detail);
             }

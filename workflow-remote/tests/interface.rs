@@ -140,7 +140,7 @@ async fn operates(operate: &dyn Operate, database: &dyn Operate) {
     assert_eq!(input.json.unwrap().as_str(), exact);
     let short = operate.ended(unserved, Duration::from_millis(1)).await.unwrap();
     assert!(!short.summary.status.is_terminal());
-    let cancel = Order::new(Action::CancelRun { run: unserved }).reason("a test");
+    let cancel = Order::new(Action::CancelRun { run: unserved, only_ask: false }).reason("a test");
     assert_eq!(operate.perform(cancel.clone()).await.unwrap().outcome, OrderOutcome::Canceled);
     let again = operate.perform(cancel).await.unwrap();
     assert!(matches!(again.outcome, OrderOutcome::AlreadyEnded { .. }), "{again:?}");

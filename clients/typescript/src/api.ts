@@ -886,6 +886,8 @@ export interface components {
         }) | {
             /** @enum {string} */
             action: "cancel_run";
+            /** @description `true` never terminates: a run that was asked before stays as it is. Default: `false`. */
+            only_ask?: boolean;
             /** @description The run. */
             run: components["schemas"]["RunId"];
         } | {
@@ -2109,6 +2111,11 @@ export interface components {
         } | {
             /** @enum {string} */
             outcome: "cancel_requested";
+        } | {
+            /** @description When that was. */
+            at: components["schemas"]["Timestamp"];
+            /** @enum {string} */
+            outcome: "already_requested";
         } | {
             /** @enum {string} */
             outcome: "already_ended";

@@ -99,9 +99,18 @@ export class Workflows {
       const detail = checked(
         await this.api.GET("/runs/{run}/result", { params: { path: { run }, query: { wait: "30s" } } }),
       );
-      if (detail.status === "succeeded") return detail.output?.json as T;
+      if (detail.status === "succeeded") return (await this.output(run, detail)) as T;
       if (ended.has(detail.status)) throw new Error(`run ${run} has ${detail.status}: ${detail.error?.message ?? ""}`);
     }
+  }
+
+  /** Returns the whole output of a run. Its description has only a small one. */
+  private async output(run: string, { output }: Run): Promise<unknown> {
+    if (output === undefined || output === null || "json" in output) return output?.json;
+    const params = { path: { run }, query: { of: "output" as const } };
+    const whole = checked(await this.api.GET("/runs/{run}/payload", { params }));
+    if (!("json" in whole)) throw new Error(`the output of run ${run} cannot be read: ${whole.unreadable ?? "no value"}`);
+    return whole.json;
   }
 }
 
@@ -124,7 +133,7 @@ async function* parsed(body: ReadableStream<Uint8Array>): AsyncGenerator<{ id?: 
       for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
         const fields: Record<string, string> = {};
         for (const line of text.slice(0, end).split("\n")) {
-          const [, name, rest] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+          const [, name, rest] = /^(\w+): ?(.*)$/s.exec(line) ?? [];
           if (name !== undefined && rest !== undefined) fields[name] = name in fields ? `${fields[name]}\n${rest}` : rest;
         }
         text = text.slice(end + 2);

@@ -34,6 +34,13 @@ test("a program gets the events of a run up to its end", { timeout: 60_000 }, as
   }, (error) => error instanceof WorkflowError && error.problem.status === 404);
 });
 
+test("a large output arrives whole", { timeout: 60_000 }, async () => {
+  const name = "a".repeat(100_000);
+  const run = await workflows.start("greets", { name });
+  await workflows.signal(run, "greeting", "hello", "once");
+  assert.equal(await workflows.result<string>(run), `hello, ${name}`);
+});
+
 test("a run that fails is an error", { timeout: 60_000 }, async () => {
   const run = await workflows.start("fails", null);
   await assert.rejects(workflows.result(run), /the card was declined/);

@@ -53,6 +53,11 @@ fn waits_for(server: &Server, run: &str, what: &str) {
     }
 }
 
+/// Returns the gate of a visit in the first generation of a run.
+fn gate_of(run: &str, key: &str, visit: u32) -> Gate {
+    Gate { run: run.to_owned(), generation: 0, key: key.to_owned(), visit }
+}
+
 fn result(server: &Server, run: &str) -> Value {
     server.get(&format!("/api/v1/runs/{run}/result?wait=60s")).json()
 }
@@ -246,7 +251,7 @@ async fn a_gate_is_answered_once(database: Database) {
         let run = start(&operator, &json!({ "document": GATES }));
         waits_for(&operator, &run, "ship");
         let tokens = Tokens::new(KEY).unwrap();
-        let token = |key: &str, visit| tokens.issue(&Gate { run: run.clone(), key: key.to_owned(), visit });
+        let token = |key: &str, visit| tokens.issue(&gate_of(&run, key, visit));
         let gate = |token: &str| format!("/api/v1/gates/{token}");
         let (ship, yes) = (token("ship", 0), json!({}));
 
@@ -255,7 +260,7 @@ async fn a_gate_is_answered_once(database: Database) {
         bearer.post(&format!("/api/v1/steps/{run}/ship/ready"), &yes).refuses(401, "unauthorized");
         read_only.post(&gate(&ship), &yes).refuses(403, "forbidden");
         let forged = Tokens::new(b"another secret of 32 bytes or more, 1").unwrap();
-        let forged = forged.issue(&Gate { run: run.clone(), key: "ship".to_owned(), visit: 0 });
+        let forged = forged.issue(&gate_of(&run, "ship", 0));
         for bad in [forged.as_str(), "st_", "x", &ship[..ship.len() - 1]] {
             bearer.post(&gate(bad), &yes).refuses(404, "not_found");
         }
@@ -333,7 +338,7 @@ async fn a_late_token_decides_no_later_visit(database: Database) {
         let run = start(&operator, &json!({ "document": SIGNS }));
         let tokens = Tokens::new(KEY).unwrap();
         let gate = |visit| {
-            let token = tokens.issue(&Gate { run: run.clone(), key: "sign".to_owned(), visit });
+            let token = tokens.issue(&gate_of(&run, "sign", visit));
             format!("/api/v1/gates/{token}")
         };
         waits_for(&operator, &run, "sign");

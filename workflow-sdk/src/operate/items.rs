@@ -13,6 +13,10 @@ use crate::{Client, ClientError};
 
 use super::{ListChanges, OperateChanges, OperateError, StoredPayload, run};
 
+/// A page ends at so many bytes of items, or with a single larger item: a client over HTTP takes no
+/// answer of any size.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// Asks for items of a stream: see [`OperateChanges::emitted`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -25,6 +29,7 @@ pub struct ListEmitted {
     #[serde(default)]
     pub after: u64,
     /// The largest number of items. Default: [`ListEmitted::MAX_LIMIT`]. Range: 1 to the default.
+    /// A page also ends at 16 MiB of items, or with a single larger one.
     #[serde(default = "default_limit")]
     pub limit: u32,
     /// How long the call waits for an item, in milliseconds. Default: 0. A longer time than
@@ -120,14 +125,30 @@ pub(super) async fn emitted(client: &Client, list: ListEmitted) -> Result<Emitte
         // The cursor and the end are read before the items, so that no later item is missed.
         let has_ended = run::found(client, list.run).await?.status.is_terminal();
         let read = client.store().emitted(list.run, &list.name, after, list.limit);
-        let items: Vec<EmittedView> = client.read(read).await?.into_iter().map(EmittedView::from).collect();
+        let mut items = client.read(read).await?;
         let is_full = items.len() >= usize::try_from(list.limit).unwrap_or(usize::MAX);
+        let has_more = cut(&mut items) || is_full;
+        let items: Vec<EmittedView> = items.into_iter().map(EmittedView::from).collect();
         let left = ends_at.saturating_duration_since(Instant::now());
         if !items.is_empty() || has_ended || left.is_zero() {
-            return Ok(EmittedPage { items, complete: has_ended && !is_full });
+            return Ok(EmittedPage { items, complete: has_ended && !has_more });
         }
         changes.cursor = Some(client.changes(changes.clone().wait(left)).await?.cursor);
     }
+}
+
+/// Leaves out the items behind the [`PAGE_BYTES`], but not the first one. Returns whether there are
+/// any.
+fn cut(items: &mut Vec<EmittedItem>) -> bool {
+    let mut bytes = 0_usize;
+    let fitting = items.iter().take_while(|item| {
+        bytes = bytes.saturating_add(item.item.len());
+        bytes <= PAGE_BYTES
+    });
+    let fitting = fitting.count().max(1);
+    let is_cut = fitting < items.len();
+    items.truncate(fitting);
+    is_cut
 }
 
 /// A published value as the replay core records it.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use workflow_http::{Access, Actor, Streams, router};
 use workflow_sdk::prelude::*;
-use workflow_tests::{Database, FaultyStore, Live, LocalWorker};
+use workflow_tests::{Database, FaultyStore, Live, LocalWorker, until};
 
 use reader::{Event, Reader};
 
@@ -82,7 +82,11 @@ async fn a_reconnected_reader_has_missed_nothing(database: Database) {
     let mut reader = server.open(path, &[]).await;
     assert_eq!(reader.status, 200);
     assert!(reader.head.contains("text/event-stream") && reader.head.contains("no-store"), "{}", reader.head);
+    // It loses the connection before the first event.
+    let place = reader.place().await;
+    drop(reader);
     let first = live.client.start(greets, "Ada".into()).await.unwrap().id();
+    let mut reader = server.open(path, &[("Last-Event-ID", &place)]).await;
     let event = until_status(&mut reader, &first.to_string(), "pending").await;
     assert_eq!(event.name, "runs");
     drop(reader);
@@ -225,13 +229,19 @@ async fn fifty_readers_over_http_cost_the_reads_of_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_ends_its_streams_at_once() {
     let live = Live::new(Database::Sqlite).await;
-    let server = Server::start(&live.client, Access::open()).await;
+    let streams = Streams::default();
+    let server = Server::start(&live.client, Access::open().streams(streams.clone())).await;
+    let run = live.client.start(greets, "Ada".into()).await.unwrap().id();
     let mut reader = server.open("/events", &[]).await;
-    let waiting = tokio::spawn(Reader::open(server.address, "/workflows/api/v1/changes?of=all&wait=60s", &[]));
-    server.stop.send(()).unwrap();
-    timeout(Duration::from_secs(10), server.served).await.expect("the server ends").unwrap();
-    assert_eq!(reader.next().await, None);
-    drop(waiting);
+    let place = reader.place().await;
+    let wait = async |path: String| Reader::open(server.address, &format!("/workflows/api/v1{path}"), &[]).await.status;
+    let stop = async {
+        until("all three wait", async || format!("{streams:?}").contains("open: 3").then_some(())).await;
+        server.stop.send(()).unwrap();
+        timeout(Duration::from_secs(10), server.served).await.expect("the server ends").unwrap();
+        while reader.next().await.is_some() {}
+    };
+    tokio::join!(stop, wait(format!("/changes?cursor={place}&wait=60s")), wait(format!("/runs/{run}/result?wait=60s")));
     live.sweep().await;
 }
 
@@ -265,6 +275,9 @@ async fn streams_are_bounded_and_have_the_rules_of_other_reads() {
     assert_eq!(open.status, 200);
     let full = server.open("/events", &[token]).await.problem().await;
     assert_eq!((full["status"].clone(), full["code"].clone()), (json!(429), json!("full")), "{full}");
+    let full = server.open(&format!("/runs/{run}/result?wait=60s"), &[token]).await.problem().await;
+    assert_eq!(full["code"], "full", "a wait counts as a stream: {full}");
+    assert_eq!(server.open(&format!("/runs/{run}/result"), &[token]).await.status, 202, "without a wait");
     live.client.cancel(run).await.unwrap();
     until_status(&mut open, &run.to_string(), "canceled").await;
     drop(open);

@@ -57,6 +57,14 @@ impl Reader {
         }
     }
 
+    /// Reads until the stream has said where it goes on, which it does before the first event.
+    pub(crate) async fn place(&mut self) -> String {
+        let part = self.part("\n\n").await.expect("the first frame");
+        assert!(part.starts_with("retry: "), "{part}");
+        let part = self.part("\n\n").await.expect("the place");
+        part.strip_prefix("id: ").unwrap_or_else(|| panic!("{part}")).to_owned()
+    }
+
     /// Returns the body as a problem.
     pub(crate) async fn problem(mut self) -> Value {
         timeout(PATIENCE, self.stream.read_to_string(&mut self.text)).await.expect("the end").unwrap();
