@@ -246,7 +246,10 @@ async fn start_runs(client: &Client, flows: &FlowStore) -> Result<(), BoxError> 
     let reason = "wrong template";
     client.operate().perform(Order::new(Action::PauseRun { run: paused.id() }).actor("jon").reason(reason)).await?;
     let canceled = client.start(send_digest, 8).key("user-1208").await?;
-    client.operate().perform(Order::new(Action::CancelRun { run: canceled.id() }).actor("mira").reason(reason)).await?;
+    client
+        .operate()
+        .perform(Order::new(Action::CancelRun { run: canceled.id(), only_ask: false }).actor("mira").reason(reason))
+        .await?;
     let limits = QueueLimits::none().concurrency(100).max_waiting(50_000);
     let set = Action::SetQueueLimits { queue: "accounts".into(), limits };
     client.operate().perform(Order::new(set).actor("mira")).await?;

@@ -25,6 +25,10 @@ pub(crate) fn chosen<'a>(ids: impl Iterator<Item = &'a str>) -> Result<Vec<RunId
     Ok(runs)
 }
 
+fn missing(name: &str) -> Problem {
+    Problem::bad_input(format!("The field {name} is empty."), "Go back, and fill it in.")
+}
+
 /// The fields of a form, by name. An empty field counts as absent.
 #[derive(Debug)]
 pub(crate) struct Fields(pub(crate) HashMap<String, String>);
@@ -35,8 +39,16 @@ impl Fields {
     }
 
     pub(crate) fn required(&self, name: &str) -> Result<String, Problem> {
-        let missing = || Problem::bad_input(format!("The field {name} is empty."), "Go back, and fill it in.");
-        self.text(name).ok_or_else(missing)
+        self.text(name).ok_or_else(|| missing(name))
+    }
+
+    /// Returns a name as a page has filled it in, also with spaces at its ends.
+    pub(crate) fn name(&self, name: &str) -> Option<String> {
+        self.0.get(name).filter(|text| !text.is_empty()).cloned()
+    }
+
+    pub(crate) fn required_name(&self, name: &str) -> Result<String, Problem> {
+        self.name(name).ok_or_else(|| missing(name))
     }
 
     fn run(&self) -> Result<RunId, Problem> {
@@ -60,37 +72,38 @@ impl Fields {
         Ok(Payload::new(self.text(name).unwrap_or_else(|| "null".to_owned()))?)
     }
 
-    fn rate(&self) -> Result<Option<Rate>, Problem> {
-        let Some(number) = self.number("rate")? else { return Ok(None) };
-        let rate = match self.text("period").as_deref() {
-            Some("second") => Rate::per_second(number),
-            Some("hour") => Rate::per(Duration::from_secs(3600), number),
-            _ => Rate::per_minute(number),
+    /// Reads a rate from the fields of [`forms::rate`] whose names begin with `of`.
+    fn rate(&self, of: &str) -> Result<Option<Rate>, Problem> {
+        let Some(number) = self.number(&format!("{of}rate"))? else { return Ok(None) };
+        let period = match self.text(&format!("{of}period")) {
+            None => forms::MINUTE,
+            Some(micros) => Duration::from_micros(micros.parse().map_err(|_| {
+                Problem::bad_input(format!("No period is called {micros}."), "Choose one of the form.")
+            })?),
         };
+        let rate = Rate::per(period, number).burst(self.number(&format!("{of}burst"))?.unwrap_or(1));
         rate.check().map_err(|error| Problem::bad_input(error.to_string(), "Choose another rate."))?;
         Ok(Some(rate))
     }
 
     fn queue_limits(&self) -> Result<QueueLimits, Problem> {
-        let mut limits = QueueLimits::none();
-        limits.concurrency = self.number("concurrency")?;
+        let (mut limits, mut gate) = (QueueLimits::none(), GateLimits::none());
+        (limits.concurrency, limits.rate) = (self.number("concurrency")?, self.rate("")?);
         limits.max_waiting = self.number("max_waiting")?;
-        limits.rate = self.rate()?;
-        if let Some(runs) = self.number("gate_concurrency")? {
-            limits = limits.per_gate(GateLimits::none().concurrency(runs));
-        }
-        Ok(limits)
+        (gate.concurrency, gate.rate) = (self.number("gate_concurrency")?, self.rate("gate_")?);
+        gate.max_waiting = self.number("gate_max_waiting")?;
+        Ok(limits.per_gate(gate))
     }
 
     fn rule(&self) -> Result<LimitRule, Problem> {
         let mut rule = LimitRule::none();
-        (rule.concurrency, rule.rate) = (self.number("concurrency")?, self.rate()?);
+        (rule.concurrency, rule.rate) = (self.number("concurrency")?, self.rate("")?);
         Ok(rule)
     }
 
     fn start(&self) -> Result<StartRun, Problem> {
-        let mut start = StartRun::new(self.required("workflow")?, self.payload("input")?);
-        (start.key, start.queue, start.version) = (self.text("key"), self.text("queue"), self.text("version"));
+        let mut start = StartRun::new(self.required_name("workflow")?, self.payload("input")?);
+        (start.key, start.queue, start.version) = (self.text("key"), self.name("queue"), self.name("version"));
         for line in self.text("tags").unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
             let Some((name, value)) = line.split_once('=') else {
                 let message = format!("The tag {line:?} has no value.");
@@ -103,7 +116,7 @@ impl Fields {
 
     fn fork(&self) -> Result<ForkRun, Problem> {
         let mut fork = ForkRun::new(self.run()?);
-        (fork.from, fork.version) = (self.text("step"), self.text("version"));
+        (fork.from, fork.version) = (self.name("step"), self.text("version"));
         fork.input = self.text("input").map(Payload::new).transpose()?;
         Ok(fork)
     }
@@ -112,13 +125,12 @@ impl Fields {
     pub(crate) fn choice(&self) -> Result<(RunId, String, Answer), Problem> {
         let mut answer = Answer::default();
         // The name of an option is as it was offered, also with spaces at its ends.
-        let option = || self.0.get("choice").filter(|name| !name.is_empty()).map(|name| Value::from(name.as_str()));
-        let choice = match self.json("value")?.or_else(option) {
+        let choice = match self.json("value")?.or_else(|| self.name("choice").map(Value::from)) {
             Some(choice) => choice,
             None => Value::String(self.required("choice")?),
         };
         (answer.choice, answer.note) = (Some(choice), self.text("note"));
-        Ok((self.run()?, self.required("step")?, answer))
+        Ok((self.run()?, self.required_name("step")?, answer))
     }
 
     /// Returns the JSON of a field.
@@ -167,7 +179,7 @@ impl Fields {
         Ok(match name.as_str() {
             "start_run" => Action::StartRun(Box::new(self.start()?)),
             "fork_run" => Action::ForkRun(Box::new(self.fork()?)),
-            "cancel_run" => Action::CancelRun { run: self.run()? },
+            "cancel_run" => Action::CancelRun { run: self.run()?, only_ask: self.0.contains_key("only_ask") },
             "terminate_run" => Action::TerminateRun { run: self.run()? },
             "pause_run" => Action::PauseRun { run: self.run()? },
             "resume_run" => Action::ResumeRun { run: self.run()? },
@@ -185,26 +197,26 @@ impl Fields {
                 Action::SignalRun { run: self.run()?, name, payload, key: self.text("key") }
             }
             "approve" | "reject" => {
-                let (run, step, approve) = (self.run()?, self.required("step")?, name == "approve");
+                let (run, step, approve) = (self.run()?, self.required_name("step")?, name == "approve");
                 Action::DecideApproval { run, step, approve, note: self.text("note") }
             }
-            "pause_queue" => Action::PauseQueue { queue: self.required("queue")? },
-            "resume_queue" => Action::ResumeQueue { queue: self.required("queue")? },
+            "pause_queue" => Action::PauseQueue { queue: self.required_name("queue")? },
+            "resume_queue" => Action::ResumeQueue { queue: self.required_name("queue")? },
             "set_queue_limits" => {
-                Action::SetQueueLimits { queue: self.required("queue")?, limits: self.queue_limits()? }
+                Action::SetQueueLimits { queue: self.required_name("queue")?, limits: self.queue_limits()? }
             }
-            "clear_queue_limits" => Action::ClearQueueLimits { queue: self.required("queue")? },
+            "clear_queue_limits" => Action::ClearQueueLimits { queue: self.required_name("queue")? },
             "weigh_gate" => {
                 let weight = self.number("weight")?.unwrap_or(1);
-                Action::WeighGate { queue: self.required("queue")?, gate: self.required("gate")?, weight }
+                Action::WeighGate { queue: self.required_name("queue")?, gate: self.required_name("gate")?, weight }
             }
-            "set_limit" => Action::SetLimit { limit: self.required("limit")?, rule: self.rule()? },
-            "clear_limit" => Action::ClearLimit { limit: self.required("limit")? },
-            "pause_schedule" => Action::PauseSchedule { schedule: self.required("schedule")? },
-            "resume_schedule" => Action::ResumeSchedule { schedule: self.required("schedule")? },
-            "trigger_schedule" => Action::TriggerSchedule { schedule: self.required("schedule")?, input: None },
-            "revert_schedule" => Action::RevertSchedule { schedule: self.required("schedule")? },
-            "delete_schedule" => Action::DeleteSchedule { schedule: self.required("schedule")? },
+            "set_limit" => Action::SetLimit { limit: self.required_name("limit")?, rule: self.rule()? },
+            "clear_limit" => Action::ClearLimit { limit: self.required_name("limit")? },
+            "pause_schedule" => Action::PauseSchedule { schedule: self.required_name("schedule")? },
+            "resume_schedule" => Action::ResumeSchedule { schedule: self.required_name("schedule")? },
+            "trigger_schedule" => Action::TriggerSchedule { schedule: self.required_name("schedule")?, input: None },
+            "revert_schedule" => Action::RevertSchedule { schedule: self.required_name("schedule")? },
+            "delete_schedule" => Action::DeleteSchedule { schedule: self.required_name("schedule")? },
             _ => {
                 return Err(Problem::bad_input(format!("No action is called {name}."), "Use the forms of the pages."));
             }
@@ -247,6 +259,33 @@ mod tests {
         }
         let form = fields(&[("apply", "move_to"), ("queue", " night imports ")]);
         assert_eq!(form.apply().unwrap(), BulkAction::MoveTo { queue: "night imports".to_owned() });
+    }
+
+    #[test]
+    fn names_that_a_page_has_filled_in_keep_their_spaces() {
+        let names = [("queue", " q "), ("gate", " g "), ("limit", " l "), ("schedule", " s "), ("workflow", " w ")];
+        for (action, target) in [
+            ("pause_queue", "queue: q "),
+            ("resume_queue", "queue: q "),
+            ("set_queue_limits", "queue: q "),
+            ("clear_queue_limits", "queue: q "),
+            ("weigh_gate", "gate: q / g "),
+            ("set_limit", "limit: l "),
+            ("clear_limit", "limit: l "),
+            ("pause_schedule", "schedule: s "),
+            ("resume_schedule", "schedule: s "),
+            ("trigger_schedule", "schedule: s "),
+            ("revert_schedule", "schedule: s "),
+            ("delete_schedule", "schedule: s "),
+            ("start_run", "workflow: w "),
+        ] {
+            let form = [&names[..], &[("action", action)]].concat();
+            assert_eq!(fields(&form).action().unwrap().target(), target, "{action}");
+        }
+        let run = ("run", "01a2179e-6563-77f9-814a-e7a8f1ed3d63");
+        let form = fields(&[("action", "fork_run"), run, ("step", "charge ")]);
+        let Action::ForkRun(fork) = form.action().unwrap() else { panic!("another action") };
+        assert_eq!(fork.from.as_deref(), Some("charge "));
     }
 
     #[test]

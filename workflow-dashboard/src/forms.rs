@@ -1,8 +1,10 @@
 //! Changes as forms: each says what it will do, and asks why.
 
+use std::time::Duration;
+
 use maud::{Markup, html};
-use workflow_sdk::Priority;
 use workflow_sdk::operate::Role;
+use workflow_sdk::{Priority, Rate};
 
 use crate::icons::Icon;
 use crate::visit::Visit;
@@ -128,6 +130,36 @@ pub(crate) fn required(label: &str, name: &str, value: &str, placeholder: &str) 
 /// A number that may be left out.
 pub(crate) fn number(label: &str, name: &str, value: Option<u32>) -> Markup {
     html! { label { (label) input type="number" min="0" name=(name) value=[value] placeholder="no limit"; } }
+}
+
+/// The period of a rate, unless another one is chosen.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// A rate that may be left out, in fields whose names begin with `of`. It shows the present one
+/// with its burst, so that a form which changes something else keeps it.
+pub(crate) fn rate(label: &str, of: &str, rate: Option<Rate>) -> Markup {
+    let (number, period, burst) = rate.map_or((None, MINUTE, None), |rate| {
+        let (number, period, burst) = rate.parts();
+        (Some(number), period, Some(burst))
+    });
+    let known = [("second", Duration::from_secs(1)), ("minute", MINUTE), ("hour", 60 * MINUTE)];
+    let other = (!known.iter().any(|(_, known)| *known == period)).then_some(period);
+    html! {
+        (self::number(label, &format!("{of}rate"), number))
+        label {
+            "per"
+            select name=(format!("{of}period")) {
+                @for (word, known) in known {
+                    option value=(known.as_micros()) selected[known == period] { (word) }
+                }
+                @if let Some(other) = other { option value=(other.as_micros()) selected { (format!("{other:?}")) } }
+            }
+        }
+        label {
+            "At once after a rest"
+            input type="number" min="1" name=(format!("{of}burst")) value=[burst] placeholder="1";
+        }
+    }
 }
 
 /// A choice among the priorities.

@@ -57,7 +57,7 @@ async fn choose(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Actio
 /// Returns the action that starts a run of a deployed flow.
 async fn start_flow(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Action, Problem> {
     check_role(visit, Role::Operator, "run.start")?;
-    let flow = shared.deployed()?.find(&fields.required("flow")?, fields.text("version").as_deref()).await?;
+    let flow = shared.deployed()?.find(&fields.required_name("flow")?, fields.name("version").as_deref()).await?;
     let start = flow.into_start().input(fields.json("input")?.unwrap_or_default()).actor(&visit.actor.name);
     Ok(Action::StartRun(Box::new(start.into_run(fields.text("key").as_deref())?)))
 }
@@ -87,23 +87,27 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     let orders = runs.iter().map(|run| order(visit, fields, apply.on(*run)));
     let orders = orders.collect::<Result<Vec<Order>, Problem>>()?;
     let all = orders.len();
-    let mut refusals = Vec::new();
+    let (mut asked, mut refusals) = (0, Vec::new());
     for (number, (run, order)) in runs.iter().zip(orders).enumerate() {
         match perform_as(&*shared.operate, &visit.actor, order).await {
-            Ok(_) => {}
+            Ok(done) => asked += usize::from(matches!(done.outcome, OrderOutcome::AlreadyRequested { .. })),
             // All orders have the same values, so every run refuses what the first one refuses.
             Err(error) if number == 0 && error.code == OperateErrorCode::BadInput => return Err(error.into()),
             Err(error) => refusals.push(format!("{run}: {}", error.message)),
         }
     }
     let verb = apply.verb();
-    let note = match refusals.first() {
-        None => format!("{verb} was done for {}", clock::counted(all as u64, "run")),
-        Some(first) => {
-            let done = all - refusals.len();
-            format!("{verb} was done for {done} of {all} runs; the first that refused it is {first}")
-        }
+    let done = all - refusals.len() - asked;
+    let mut note = match refusals.len() + asked {
+        0 => format!("{verb} was done for {}", clock::counted(all as u64, "run")),
+        _ => format!("{verb} was done for {done} of {all} runs"),
     };
+    if asked > 0 {
+        note.push_str(&format!("; asked to end before, and left so: {asked}"));
+    }
+    if let Some(first) = refusals.first() {
+        note.push_str(&format!("; the first that refused it is {first}"));
+    }
     let list = facets::link(visit, &fields.text("q").unwrap_or_default());
     let place = [(header::LOCATION, list), note_for_next(visit, &note)];
     Ok((StatusCode::SEE_OTHER, place).into_response())

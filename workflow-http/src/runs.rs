@@ -14,6 +14,7 @@ use workflow_sdk::{Priority, RunId};
 use crate::body::{Body, Path, Query, Text, exact, parse};
 use crate::orders::{Caller, carry_out};
 use crate::reads::shown;
+use crate::streams::OpenStream;
 use crate::{Actor, Answer, Problem, Shared};
 
 /// The longest time that a request waits for a run.
@@ -88,13 +89,29 @@ pub(crate) async fn started(
     let place = [(header::LOCATION, format!("runs/{run}"))];
     match wait {
         None => Ok((status, place, Json(done)).into_response()),
-        Some(wait) => Ok((place, ended(shared, actor, run, wait).await?).into_response()),
+        // The run has been started, so the answer is no refusal.
+        Some(wait) => {
+            let open = shared.streams.open().ok();
+            Ok((place, ended(shared, actor, run, open.map(|open| (open, wait))).await?).into_response())
+        }
     }
 }
 
-/// Answers 200 with the run if it ends in time, else 202.
-async fn ended(shared: &Shared, actor: &Actor, run: RunId, wait: Duration) -> Result<Response, Problem> {
-    let detail: RunDetail = shared.operate.ended(run, wait).await?;
+/// Answers 200 with the run if it ends in the time of the wait, else 202.
+async fn ended(
+    shared: &Shared,
+    actor: &Actor,
+    run: RunId,
+    wait: Option<(OpenStream, Duration)>,
+) -> Result<Response, Problem> {
+    let waited = match wait {
+        Some((mut open, wait)) => open.run(shared.operate.ended(run, wait)).await,
+        None => None,
+    };
+    let detail: RunDetail = match waited {
+        Some(detail) => detail?,
+        None => shared.operate.run(run).await?,
+    };
     let status = if detail.summary.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(shown(detail, actor))).into_response())
 }
@@ -106,7 +123,10 @@ pub(crate) async fn result(
     Path(run): Path<RunId>,
     Query(wait): Query<Wait>,
 ) -> Result<Response, Problem> {
-    let wait = wait.duration()?.unwrap_or_default();
+    let wait = match wait.duration()?.filter(|wait| !wait.is_zero()) {
+        Some(wait) => Some((shared.streams.open()?, wait)),
+        None => None,
+    };
     ended(&shared, &actor, run, wait).await
 }
 
@@ -132,7 +152,8 @@ pub(crate) async fn change(
     Query(Reason { reason }): Query<Reason>,
 ) -> Answer<Done> {
     let action = match change.as_str() {
-        "cancel" => Action::CancelRun { run },
+        // The request may be repeated because its answer was lost, which must not end the run.
+        "cancel" => Action::CancelRun { run, only_ask: true },
         "terminate" => Action::TerminateRun { run },
         "pause" => Action::PauseRun { run },
         "resume" => Action::ResumeRun { run },

@@ -305,7 +305,8 @@ pub(crate) struct CancelRun {
 }
 
 pub(crate) async fn cancel_run(caller: Caller, cancel: CancelRun) -> Result<Outcome, Failure> {
-    caller.order(Action::CancelRun { run: run_id(&cancel.run)? }, cancel.reason).await
+    // The call may be repeated because its answer was lost, which must not end the run.
+    caller.order(Action::CancelRun { run: run_id(&cancel.run)?, only_ask: true }, cancel.reason).await
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -154,8 +154,8 @@ pub(crate) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         Tool::new(
             "run_cancel",
             ENDS,
-            "Asks a run to end; the run then undoes its steps that have an undo. A second call ends it at once, \
-             without the undos.",
+            "Asks a run to end; the run then undoes its steps that have an undo. A run that was asked \
+             before stays as it is.",
             runs::cancel_run,
         ),
         Tool::new(

@@ -1,11 +1,13 @@
 //! Bulk operations: ordered by an operator, executed by any worker.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
 
+use workflow_engine::model::{NewRun, derived_run_id};
 use workflow_engine::store::{BulkWrite, Write};
 use workflow_sdk::operate::{
     Action, BulkAction, BulkId, BulkStatus, BulkView, ListAudit, ListBulks, OperateError, OperateErrorCode, Order,
@@ -13,6 +15,7 @@ use workflow_sdk::operate::{
 };
 use workflow_sdk::prelude::*;
 use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Encryption, EncryptionKey, Priority, RunId};
+use workflow_tests::builders::new_run;
 use workflow_tests::faulty::{Fault, FaultyStore};
 use workflow_tests::{Live, LocalWorker, Probe, until};
 use workflow_worker::Worker;
@@ -121,6 +124,28 @@ pub async fn each_run_of_a_query_is_canceled_once(db: Live) {
     assert_eq!((row.actor.as_deref(), row.reason.as_deref()), (Some("ada"), Some("because")));
     assert_eq!(row.arguments, json!({ "bulk": bulk }));
     assert_eq!(audited(&db, "bulk.").await, [format!("bulk:{bulk}")]);
+    working.stop().await;
+}
+
+/// The clock of the client that starts a run may be ahead, and so the id of the run.
+pub async fn a_run_whose_id_is_ahead_is_changed_too(db: Live) {
+    let day = Duration::from_secs(86_400);
+    let now = RunId::generate().time();
+    let ahead = derived_run_id(RunId::generate(), "ahead", now + day);
+    let tags = BTreeMap::from([("group".to_owned(), "old".to_owned())]);
+    let run = NewRun { id: ahead, tags, ..new_run() };
+    db.client.store().commit(&[Write::Start(run)]).await.unwrap();
+    let meant = start(&db, 1, "old").await[0];
+    let bulk = order(&db, "tag.group:old", BulkAction::CancelRun).await;
+    let late = start(&db, 2, "old").await;
+    let working = worker(&db);
+    assert_eq!(counts(&ended(&db, bulk).await), (2, 0, 0));
+    for run in [ahead, meant] {
+        assert_eq!(status(&db, run).await, RunStatus::Canceled);
+    }
+    for run in late {
+        assert_eq!(status(&db, run).await, RunStatus::Pending);
+    }
     working.stop().await;
 }
 

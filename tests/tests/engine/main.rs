@@ -417,6 +417,7 @@ workflow_tests::cases! {
         a_chunk_whose_reply_was_lost_counts_once,
         a_preview_counts_and_shows_examples,
         a_refused_write_fails_its_run_alone,
+        a_run_whose_id_is_ahead_is_changed_too,
         an_operation_can_be_stopped_repeated_and_listed,
         each_action_does_what_the_single_order_does,
         each_run_of_a_query_is_canceled_once,

@@ -141,13 +141,19 @@ pub async fn each_order_about_a_run_does_what_it_says(db: Live) {
 
     is(&db, forked, RunStatus::Parked).await;
     working.stop().await;
-    assert_eq!(done(&db, Action::CancelRun { run: forked }).await, OrderOutcome::CancelRequested);
+    assert_eq!(done(&db, Action::CancelRun { run: forked, only_ask: false }).await, OrderOutcome::CancelRequested);
     assert_eq!(last(&db).await, row("run.cancel", &format!("run:{forked}"), "requested"));
-    assert_eq!(done(&db, Action::CancelRun { run: forked }).await, OrderOutcome::Canceled);
+    let ask = Action::CancelRun { run: forked, only_ask: true };
+    let count = rows(&db).await.len();
+    let asked = order(&db, ask.clone()).await.unwrap();
+    assert!(matches!(asked.outcome, OrderOutcome::AlreadyRequested { .. }), "{asked:?}");
+    assert!(asked.message.contains("was asked to end before"), "{asked:?}");
+    assert_eq!((rows(&db).await.len(), db.client.run(forked).await.unwrap().status), (count, RunStatus::Parked));
+    assert_eq!(done(&db, Action::CancelRun { run: forked, only_ask: false }).await, OrderOutcome::Canceled);
     assert_eq!(last(&db).await, row("run.cancel", &format!("run:{forked}"), "canceled"));
     let ended = OrderOutcome::AlreadyEnded { status: RunStatus::Canceled };
     let count = rows(&db).await.len();
-    for action in [Action::CancelRun { run: forked }, Action::TerminateRun { run: forked }] {
+    for action in [ask, Action::CancelRun { run: forked, only_ask: false }, Action::TerminateRun { run: forked }] {
         assert_eq!(done(&db, action).await, ended);
     }
     for action in [Action::PauseRun { run: forked }, Action::ResumeRun { run: forked }] {
@@ -218,7 +224,7 @@ pub async fn an_order_that_is_refused_changes_nothing_and_leaves_no_row(db: Live
     let mut fork = ForkRun::new(open);
     fork.from = Some("wrok".into());
     for (action, code) in [
-        (Action::CancelRun { run: unknown }, NotFound),
+        (Action::CancelRun { run: unknown, only_ask: false }, NotFound),
         (Action::TerminateRun { run: unknown }, NotFound),
         (Action::PauseRun { run: unknown }, NotFound),
         (Action::ResumeRun { run: unknown }, NotFound),
@@ -258,8 +264,8 @@ pub async fn an_order_that_is_refused_changes_nothing_and_leaves_no_row(db: Live
     for incomplete in [
         Order::new(Action::PauseQueue { queue: "mail".into() }),
         Order::new(Action::DecideApproval { run: open, step: "ship".into(), approve: true, note: None }),
-        Order::new(Action::CancelRun { run: open }).actor(""),
-        Order::new(Action::CancelRun { run: open }).reason("a\nb"),
+        Order::new(Action::CancelRun { run: open, only_ask: false }).actor(""),
+        Order::new(Action::CancelRun { run: open, only_ask: false }).reason("a\nb"),
     ] {
         assert_eq!(db.client.operate().perform(incomplete).await.unwrap_err().code, BadInput);
     }
@@ -434,7 +440,10 @@ pub async fn an_order_whose_reply_was_lost_leaves_one_row(db: Live) {
         (Action::PauseSchedule { schedule: name.clone() }, Some(OrderOutcome::Changed)),
         (Action::TriggerSchedule { schedule: name, input: None }, None),
         // The second commit finds what the first one did.
-        (Action::CancelRun { run: open }, Some(OrderOutcome::AlreadyEnded { status: RunStatus::Canceled })),
+        (
+            Action::CancelRun { run: open, only_ask: false },
+            Some(OrderOutcome::AlreadyEnded { status: RunStatus::Canceled }),
+        ),
     ] {
         let before = rows(&db).await.len();
         let lost = Fault::After(DatabaseErrorKind::Unreachable);

@@ -46,6 +46,9 @@ pub(crate) enum RunsVerb {
         wait: Duration,
     },
     /// Ask runs to end: they undo what they have to, and end as canceled
+    ///
+    /// A second cancel of one run that is named ends it at once. One of several runs, or with
+    /// --where, leaves a run as it is that was asked before.
     Cancel(Change),
     /// End runs as canceled at once, without undoing anything
     Terminate(Change),

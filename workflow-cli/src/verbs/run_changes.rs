@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{BulkAction, Done, Operate, OperateError, OperateErrorCode};
+use workflow_sdk::operate::{Action, BulkAction, Done, Operate, OperateError, OperateErrorCode};
 
 use crate::arguments::{Change, RunsVerb, Signal};
 use crate::output::{Output, Rows};
@@ -67,9 +67,15 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
         return Err(Failure::new(Exit::Usage, format!("{} match, and nothing was changed", count(&runs)))
             .help("add --yes to change them, or --dry-run to see them"));
     }
+    let is_named = matches!(&selected.runs[..], [one] if one != "-");
     let mut changed = Vec::new();
     for run in runs {
-        let outcome = operate.perform(order(action.on(run), author)).await;
+        let action = match action {
+            // A second cancel of one run that is named terminates it; one of many must not.
+            BulkAction::CancelRun if is_named => Action::CancelRun { run, only_ask: false },
+            _ => action.on(run),
+        };
+        let outcome = operate.perform(order(action, author)).await;
         // A refusal of one run does not end the command; a database that is away does.
         match outcome {
             Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),

@@ -398,3 +398,38 @@ fn the_readme_leads_to_a_killed_and_resumed_run() {
         check(&words, &program(&words).output().unwrap(), 0, "Usage:", "");
     }
 }
+
+async fn a_cancel_of_many_never_terminates(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    let working = worker(&live);
+    let runs = [shell.says(&["runs", "start", "greets"]), shell.says(&["runs", "start", "greets"])];
+    let [one, other] = [runs[0].as_str(), &runs[1]];
+    until("both runs wait", async || {
+        (shell.says(&["runs", "list", "status:parked", "-o", "ids"]).lines().count() == 2).then_some(())
+    })
+    .await;
+    working.stop().await;
+    until("no worker lives", async || shell.says(&["workers", "-o", "ids"]).is_empty().then_some(())).await;
+    shell.check(&["runs", "cancel", one], 0, "was asked to end", "");
+    let matching = ["runs", "cancel", "--where", "is:open", "--yes"];
+    shell.check(&matching, 0, "was asked to end, and cleans up", "");
+    for arguments in [&matching[..], &["runs", "cancel", one, other]] {
+        shell.check(arguments, 0, &format!("run {other} was asked to end before"), "");
+    }
+    let read = piped(shell.command(&["runs", "cancel", "-"]), one);
+    check(&["runs", "cancel", "-"], &read, 0, "was asked to end before", "");
+    assert_eq!(shell.says(&["runs", "list", "status:parked", "-o", "ids"]).lines().count(), 2);
+    shell.check(&["runs", "cancel", one], 0, "is canceled", "");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_of_many_never_terminates_on_sqlite() {
+    a_cancel_of_many_never_terminates(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_of_many_never_terminates_on_postgres() {
+    a_cancel_of_many_never_terminates(Database::Postgres).await;
+}

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use workflow_sdk::operate::{LimitView, QueueView, Role};
-use workflow_sdk::{GateLimits, LimitRule, QueueLimits, Rate};
+use workflow_sdk::{GateLimits, LimitRule, QueueLimits};
 
 use crate::facets::{self, escaped, word};
 use crate::forms::{self, Offer};
@@ -104,7 +104,7 @@ fn row(visit: &Visit, queue: &QueueView) -> Markup {
 
 /// Draws what can be done with a queue.
 pub(super) fn actions(visit: &Visit, queue: &QueueView) -> Markup {
-    let name = &queue.name;
+    let (name, limits) = (&queue.name, &queue.limits);
     let pause = match queue.pause {
         Some(_) => Offer::new(
             "resume_queue",
@@ -122,35 +122,18 @@ pub(super) fn actions(visit: &Visit, queue: &QueueView) -> Markup {
     let sentence =
         format!("These limits hold for {name} in place of those of the code, on every worker within seconds.");
     let set = Offer::new("set_queue_limits", "Set limits", Role::Admin, sentence).verb("Set").fields(html! {
-        (forms::number("Runs at once; 0 lets none go on", "concurrency", queue.limits.concurrency))
-        (forms::number("Runs that may wait", "max_waiting", queue.limits.max_waiting))
-        (forms::number("Runs at once behind each gate", "gate_concurrency", queue.limits.per_gate.concurrency))
-        (rate_fields(queue.limits.rate.as_ref()))
+        (forms::number("Runs at once; 0 lets none go on", "concurrency", limits.concurrency))
+        (forms::number("Runs that may wait", "max_waiting", limits.max_waiting))
+        (forms::rate("Runs that may begin", "", limits.rate))
+        (forms::number("Runs at once behind each gate", "gate_concurrency", limits.per_gate.concurrency))
+        (forms::number("Runs that may wait behind each gate", "gate_max_waiting", limits.per_gate.max_waiting))
+        (forms::rate("Runs that may begin behind each gate", "gate_", limits.per_gate.rate))
     });
     let clear = Offer::new("clear_queue_limits", "Unset", Role::Admin, "The limits of the code hold again.");
     html! {
         (pause.with("queue", name).draw(visit))
         (set.with("queue", name).draw(visit))
         @if queue.overridden.is_some() { (clear.with("queue", name).draw(visit)) }
-    }
-}
-
-/// Draws the fields of a rate. The present one is only shown, because it may have a burst.
-fn rate_fields(rate: Option<&Rate>) -> Markup {
-    html! {
-        (forms::number(
-            &rate.map_or_else(|| "Rate".to_owned(), |rate| format!("Rate, at present {rate}")),
-            "rate",
-            None,
-        ))
-        label {
-            "per"
-            select name="period" {
-                option value="second" { "second" }
-                option value="minute" selected { "minute" }
-                option value="hour" { "hour" }
-            }
-        }
     }
 }
 
@@ -163,7 +146,7 @@ fn rule_row(visit: &Visit, view: &LimitView) -> Markup {
     let sentence = format!("This rule holds for {name} in place of that of the code, on every worker within seconds.");
     let set = Offer::new("set_limit", "Set", Role::Admin, sentence).with("limit", name).fields(html! {
         (forms::number("Bodies at once per key", "concurrency", rule.concurrency))
-        (rate_fields(rule.rate.as_ref()))
+        (forms::rate("Bodies that may begin per key", "", rule.rate))
     });
     let clear =
         Offer::new("clear_limit", "Unset", Role::Admin, "The rule of the code holds again.").with("limit", name);

@@ -67,7 +67,11 @@ fn open(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Of
             "The workflow is told to end, and undoes what it has compensations for. It ends as canceled."
         }
     };
-    let cancel = offer("cancel_run", "Cancel", cancel).verb("Cancel the run").dangerous();
+    let mut cancel = offer("cancel_run", "Cancel", cancel).verb("Cancel the run").dangerous();
+    if run.cancel_requested_at.is_none() {
+        // The form promises no more, even if the run is asked to end before the form is sent.
+        cancel = cancel.with("only_ask", true);
+    }
     let terminate = offer(
         "terminate_run",
         "Terminate",

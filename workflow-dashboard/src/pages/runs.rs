@@ -150,6 +150,8 @@ pub(super) fn draw(visit: &Visit, content: &Content<'_>) -> Markup {
             }
             form.chosen method="get" action=(visit.link("/bulk/new")) {
                 input type="hidden" name="q" value=(query);
+                // Enter presses the first button of a form, which must not be that of all runs.
+                button.hidden name="action" value="" tabindex="-1" aria-hidden="true" { "Change the chosen runs" }
                 @if page.items.is_empty() { (nothing(visit, content)) } @else { (table(visit, page, *is_first)) }
                 (foot(visit, content))
                 @if !page.items.is_empty() && visit.may(Role::Operator) { (choice()) }

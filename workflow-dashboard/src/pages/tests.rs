@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::de::DeserializeOwned;
 use workflow_flows::FlowSummary;
 use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{
-    ApprovalPage, Counts, FailurePage, Query, QueueView, RunDetail, RunPage, Timeline, WorkerView,
+    Action, ApprovalPage, Counts, FailurePage, LimitView, Query, QueueView, RunDetail, RunPage, Timeline, WorkerView,
 };
 
 use super::bulk_preview::Which;
@@ -16,6 +16,7 @@ use super::decisions::Asked;
 use super::run::{Header, Tab};
 use super::runs::Content;
 use super::{approvals, bulk_preview, flows, overview, queues, run, runs, workers, workflow};
+use crate::action::Fields;
 use crate::chart::Range;
 use crate::timeline::Shown;
 use crate::visit::Visit;
@@ -267,4 +268,60 @@ fn queues_and_workers() {
     let visit = Visit::of_test(NOW, "/queues");
     insta::assert_snapshot!("queues", lines(queues::draw(&visit, &all_queues(), &[])));
     insta::assert_snapshot!("workers", lines(workers::draw(&visit, &all_workers(), &[])));
+}
+
+/// Returns the fields of the form with this action, as a browser sends them.
+fn fields_of(page: &str, action: &str) -> HashMap<String, String> {
+    let value_of = |tag: &str, name: &str| {
+        let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+        rest.split_once('"').map(|(value, _)| value.to_owned())
+    };
+    let form = page.split("<form").find(|form| form.contains(&format!("value=\"{action}\""))).unwrap();
+    let (mut fields, mut select) = (HashMap::new(), String::new());
+    for tag in form.split_once("</form>").unwrap().0.split('<') {
+        let value = value_of(tag, "value").unwrap_or_default();
+        match (tag.split(' ').next(), value_of(tag, "name")) {
+            (Some("input"), Some(name)) => drop(fields.insert(name, value)),
+            (Some("select"), Some(name)) => select = name,
+            (Some("option"), _) if tag.contains(" selected") => drop(fields.insert(select.clone(), value)),
+            _ => {}
+        }
+    }
+    fields
+}
+
+#[test]
+fn a_form_of_limits_keeps_what_it_does_not_change() {
+    let visit = Visit::of_test(NOW, "/queues");
+    let rate = |runs, seconds: u64, burst| format!(r#"{{"runs":{runs},"period":{seconds}000000,"burst":{burst}}}"#);
+    let of_queue = |concurrency| {
+        format!(
+            r#"{{"concurrency":{concurrency},"rate":{},"max_waiting":100,
+            "per_gate":{{"concurrency":2,"rate":{},"max_waiting":0}}}}"#,
+            rate(600, 60, 20),
+            rate(7, 90, 1)
+        )
+    };
+    let queues: Vec<QueueView> = of(&format!(
+        r#"[{{"name":" mail ","limits":{},"has_gates":true,"running":{ZERO},"waiting":{ZERO},"workers":1}}]"#,
+        of_queue(4)
+    ));
+    let rules: Vec<LimitView> = of(&format!(
+        r#"[{{"name":"llm","rule":{{"concurrency":3,"rate":{}}},"held":{ZERO},"waiting":{ZERO}}}]"#,
+        rate(5, 3600, 2)
+    ));
+    let page = queues::draw(&visit, &queues, &rules).into_string();
+
+    let mut fields = fields_of(&page, "set_queue_limits");
+    fields.insert("concurrency".to_owned(), "9".to_owned());
+    let limits = of(&of_queue(9));
+    assert_eq!(Fields(fields).action().unwrap(), Action::SetQueueLimits { queue: " mail ".to_owned(), limits });
+    let mut fields = fields_of(&page, "set_limit");
+    fields.insert("concurrency".to_owned(), String::new());
+    let rule = of(&format!(r#"{{"rate":{}}}"#, rate(5, 3600, 2)));
+    assert_eq!(Fields(fields.clone()).action().unwrap(), Action::SetLimit { limit: "llm".to_owned(), rule });
+    // A field that is emptied takes its limit away.
+    fields.insert("rate".to_owned(), String::new());
+    let rule = of("{}");
+    assert_eq!(Fields(fields).action().unwrap(), Action::SetLimit { limit: "llm".to_owned(), rule });
 }

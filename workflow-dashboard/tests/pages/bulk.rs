@@ -32,6 +32,12 @@ async fn many_runs_are_changed(database: Database) {
         browser.visit();
         let list = browser.get("/runs?q=workflow:greets");
         list.shows("name=\"run\"").shows("Change all that match").shows("action=\"/workflows/bulk/new\"");
+        // Enter on a row that is chosen presses the first button of the form.
+        let form = list.text.split("class=\"chosen\"").nth(1).unwrap();
+        let first = form.split("<button").nth(1).unwrap().split('>').next().unwrap();
+        assert!(first.contains("name=\"action\" value=\"\""), "{first}");
+        let entered = browser.get(&format!("/bulk/new?q=workflow:greets&run={}&action=", ids[0]));
+        entered.is_page(200).shows("many-0").hides("many-1").hides("All that match");
 
         // Two that are chosen, and one that has ended.
         let chosen = format!("/bulk/new?q=&run={}&run={}&run={failed}&action=cancel_run", ids[0], ids[1]);
@@ -102,6 +108,53 @@ async fn many_runs_are_changed_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_runs_are_changed_on_postgres() {
     many_runs_are_changed(Database::Postgres).await;
+}
+
+/// A list may be older than the cancel of another person.
+async fn a_cancel_of_chosen_runs_only_asks(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(()).register(greets).linger(std::time::Duration::ZERO));
+    let (one, other) =
+        (live.client.start(greets, 1).await.unwrap().id(), live.client.start(greets, 2).await.unwrap().id());
+    let status = async |run| workflow_sdk::operate::OperateRuns::run(&live.client, run).await.unwrap().summary.status;
+    for run in [one, other] {
+        until("a run that waits", async || (status(run).await == RunStatus::Parked).then_some(())).await;
+    }
+    working.stop().await;
+    live.client.cancel(one).await.unwrap();
+    let mut browser = Browser::start(&live, Access::local()).await;
+    let reader = Browser::start(&live, Access::local()).await;
+    let browser = beside(move || {
+        browser.visit();
+        // The form of a run does what it says, whatever has happened since it was drawn.
+        browser.get(&format!("/runs/{other}")).shows("name=\"only_ask\"");
+        browser.get(&format!("/runs/{one}")).shows("This one ends the run at once").hides("name=\"only_ask\"");
+        let run = one.to_string();
+        browser.submit(&[("action", "cancel_run"), ("run", &run), ("only_ask", "true")]);
+        let runs = format!("{one} {other}");
+        let cancel = [("action", "each_run"), ("apply", "cancel_run"), ("runs", &runs), ("reason", "twice")];
+        let done = browser.submit(&cancel);
+        assert_eq!(done.status, 303, "{}", done.text);
+        let note = done.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let next = reader.send("GET", "/runs", &[("Cookie", &note)], "");
+        next.shows("cancel was done for 1 of 2 runs; asked to end before, and left so: 1");
+        browser
+    })
+    .await;
+    assert_eq!((status(one).await, status(other).await), (RunStatus::Parked, RunStatus::Parked));
+    beside(move || browser.submit(&[("action", "cancel_run"), ("run", &one.to_string())])).await;
+    assert_eq!((status(one).await, status(other).await), (RunStatus::Canceled, RunStatus::Parked));
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_of_chosen_runs_only_asks_on_sqlite() {
+    a_cancel_of_chosen_runs_only_asks(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_of_chosen_runs_only_asks_on_postgres() {
+    a_cancel_of_chosen_runs_only_asks(Database::Postgres).await;
 }
 
 async fn many_runs_change_their_place(database: Database) {

@@ -78,6 +78,13 @@ impl Rate {
         Self { burst: runs, ..self }
     }
 
+    /// Returns the number of begins, the period and the burst.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn parts(self) -> (u32, Duration, u32) {
+        (self.runs, Duration::from_micros(self.period), self.burst)
+    }
+
     /// Checks the ranges.
     ///
     /// # Errors

@@ -55,8 +55,9 @@ impl Client {
     /// Awaiting the builder returns [`ClientError::UnknownRun`] or [`ClientError::Database`].
     ///
     /// # Cancel safety
-    /// If the awaited future is dropped, the run may or may not have been canceled. Canceling it
-    /// again is safe.
+    /// If the awaited future is dropped, the run may or may not have been asked to end. Look at
+    /// [`Run::cancel_requested_at`](crate::Run::cancel_requested_at) before you cancel it again: a
+    /// second cancel terminates it.
     pub fn cancel(&self, id: RunId) -> Cancel {
         Cancel::new(self.clone(), id)
     }
@@ -91,6 +92,11 @@ impl Client {
     pub async fn terminate(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
         commit(self, id, Write::Terminate(id)).await
     }
+
+    /// Cancels a run, and never terminates it.
+    pub(crate) async fn request_cancel(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
+        commit(self, id, Write::Cancel(id)).await
+    }
 }
 
 impl IntoFuture for Cancel {
@@ -102,7 +108,7 @@ impl IntoFuture for Cancel {
             // The client decides which cancel is the second one. The write cannot: it is applied
             // again if its reply was lost, and that repetition is no second cancel.
             match self.client.run(self.run).await?.cancel_requested_at {
-                None => commit(&self.client, self.run, Write::Cancel(self.run)).await,
+                None => self.client.request_cancel(self.run).await,
                 Some(_) => self.client.terminate(self.run).await,
             }
         })

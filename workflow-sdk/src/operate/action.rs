@@ -22,6 +22,9 @@ pub enum Action {
     CancelRun {
         /// The run.
         run: RunId,
+        /// `true` never terminates: a run that was asked before stays as it is. Default: `false`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        only_ask: bool,
     },
     /// Ends a run as canceled at once, without its compensations.
     TerminateRun {
@@ -328,7 +331,7 @@ impl Action {
         match self {
             Self::StartRun(start) => format!("workflow:{}", start.workflow),
             Self::ForkRun(fork) => format!("run:{}", fork.run),
-            Self::CancelRun { run }
+            Self::CancelRun { run, .. }
             | Self::TerminateRun { run }
             | Self::PauseRun { run }
             | Self::ResumeRun { run }

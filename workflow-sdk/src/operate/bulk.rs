@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use workflow_engine::model::{
-    BulkFailure, BulkId, BulkRecord, BulkStatus, NameSubject, NewBulk, RunFilter, RunId, RunSummary, Timestamp,
-    WorkerId, check_name, check_queue,
+    BulkFailure, BulkId, BulkRecord, BulkStatus, NameSubject, NewBulk, RunConditions, RunFilter, RunId, RunSummary,
+    Timestamp, WorkerId, check_name, check_queue,
 };
-use workflow_engine::store::{BulkWrite, Direction, Outcome, RunList, SCAN_BUDGET, Write, list_runs};
+use workflow_engine::store::{
+    BulkWrite, Direction, Outcome, RunList, RunScan, SCAN_BUDGET, ScanSource, Write, list_runs,
+};
 
 use crate::{Client, ClientError};
 
@@ -150,7 +152,7 @@ pub struct BulkPage {
 /// See [`OperateBulk::bulk_preview`](super::OperateBulk::bulk_preview).
 pub(super) async fn preview(client: &Client, query: &Query) -> Result<BulkPreview, OperateError> {
     let store = client.store().as_ref();
-    let now = client.read(store.next_due(&[])).await?.now;
+    let now = client.read(store.now()).await?;
     let blockers = client.read(Blockers::read(store, query, now)).await?;
     let mut list = RunList {
         conditions: conditions(query, now, blockers),
@@ -199,7 +201,7 @@ pub(super) async fn start(
         payload,
         actor,
         reason,
-        upto: RunId::generate(),
+        upto: upto(client).await?,
         matched: (!at_least).then_some(i64::from(runs)),
     };
     match client.commit(Write::Bulk(Box::new(BulkWrite::Order(order)))).await? {
@@ -207,6 +209,22 @@ pub(super) async fn start(
         Outcome::Duplicate => Ok(OrderOutcome::BulkExisted { bulk: id }),
         other => Err(ClientError::unexpected(other).into()),
     }
+}
+
+/// Returns an id above those of all runs. A client whose clock is ahead generates greater ids than
+/// this process, so the greatest one is read.
+async fn upto(client: &Client) -> Result<RunId, ClientError> {
+    let newest = RunScan {
+        source: ScanSource::All,
+        newer_than: RunId::FIRST,
+        older_than: RunId::LAST,
+        direction: Direction::Older,
+        rows: 1,
+        limit: 1,
+        conditions: RunConditions::none(),
+    };
+    let newest = client.read(client.store().scan(&newest)).await?.runs.first().map(|run| run.id.after());
+    Ok(RunId::generate().max(newest.unwrap_or(RunId::FIRST)))
 }
 
 /// Refuses an action that every run would refuse.

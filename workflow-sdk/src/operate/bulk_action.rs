@@ -58,8 +58,8 @@ impl StartBulk {
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum BulkAction {
-    /// Asks the run to end, as [`Action::CancelRun`] does. A run that was asked before is skipped:
-    /// [`BulkAction::TerminateRun`] ends it.
+    /// Asks the run to end, as [`Action::CancelRun`] with `only_ask` does. A run that was asked
+    /// before is skipped: [`BulkAction::TerminateRun`] ends it.
     CancelRun,
     /// See [`Action::TerminateRun`].
     TerminateRun,
@@ -114,7 +114,7 @@ impl BulkAction {
     #[must_use]
     pub fn on(&self, run: RunId) -> Action {
         match self.clone() {
-            Self::CancelRun => Action::CancelRun { run },
+            Self::CancelRun => Action::CancelRun { run, only_ask: true },
             Self::TerminateRun => Action::TerminateRun { run },
             Self::PauseRun => Action::PauseRun { run },
             Self::ResumeRun => Action::ResumeRun { run },

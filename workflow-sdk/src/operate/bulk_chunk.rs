@@ -43,13 +43,10 @@ pub async fn next_bulk_chunk(
 ) -> Result<BulkChunk, DatabaseError> {
     let (query, action) = understood(row)?;
     let store = client.store().as_ref();
-    let now = store.next_due(&[]).await?.now;
+    let now = store.now().await?;
     let blockers = Blockers::read(store, &query, now).await?;
-    let mut conditions = conditions(&query, row.created_at, blockers);
-    // Checked by the clock of the store, because the time in an id is from the clock of a client.
-    conditions.created = conditions.created.narrowed(None, Some(row.created_at + Duration::from_micros(1)));
     let list = RunList {
-        conditions,
+        conditions: conditions(&query, row.created_at, blockers),
         from: Some(row.progress.cursor),
         direction: Direction::Older,
         limit,
@@ -57,7 +54,10 @@ pub async fn next_bulk_chunk(
         now,
     };
     let page = list_runs(store, &list).await?;
-    let each = page.runs.into_iter().map(|run| prepared(client, row, &action, run));
+    // Checked by the clock of the store, because the time in an id is from the clock of a client. A
+    // condition of the list would bound the ids, too, and miss those of a clock that is ahead.
+    let meant = page.runs.into_iter().filter(|run| run.created_at <= row.created_at);
+    let each = meant.map(|run| prepared(client, row, &action, run));
     let prepared: Vec<_> = futures::stream::iter(each).buffered(AT_ONCE).collect().await;
     let (mut writes, mut known) = (Vec::new(), BulkCounts::default());
     for one in prepared {

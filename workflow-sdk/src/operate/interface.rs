@@ -260,7 +260,8 @@ pub trait Operate: OperateBulk + OperateChanges + OperateRuns + OperateStatistic
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = Client::connect("sqlite::memory:").await?;
     /// let run = client.start_by_name("checkout", &42.into()).await?.id();
-    /// let cancel = Order::new(Action::CancelRun { run }).actor("ada").reason("ordered twice");
+    /// let cancel = Order::new(Action::CancelRun { run, only_ask: false });
+    /// let cancel = cancel.actor("ada").reason("ordered twice");
     /// let done = client.operate().perform(cancel).await?;
     /// assert_eq!(done.outcome, OrderOutcome::Canceled);
     /// let audit = client.operate().audit(ListAudit::new().target(format!("run:{run}"))).await?;

@@ -247,7 +247,7 @@ mod tests {
         let signal = BulkAction::SignalRun { name: "go".into(), payload: payload(), key: Some("secret key".into()) };
         vec![
             Action::StartRun(Box::new(start)),
-            Action::CancelRun { run },
+            Action::CancelRun { run, only_ask: true },
             Action::TerminateRun { run },
             Action::PauseRun { run },
             Action::ResumeRun { run },

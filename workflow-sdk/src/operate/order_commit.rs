@@ -63,7 +63,8 @@ async fn carry_out(
     let outcome = match action {
         Action::StartRun(run) => start(&audited, *run, trace).await?,
         Action::ForkRun(run) => fork(&audited, *run, trace).await?,
-        Action::CancelRun { run } => canceled(audited.cancel(run).await?, run)?,
+        Action::CancelRun { run, only_ask: true } => ask_to_end(&audited, run).await?,
+        Action::CancelRun { run, only_ask: false } => canceled(audited.cancel(run).await?, run)?,
         Action::TerminateRun { run } => canceled(audited.terminate(run).await?, run)?,
         Action::PauseRun { run } => match audited.pause(run).await? {
             PauseOutcome::Paused => OrderOutcome::Paused,
@@ -244,6 +245,15 @@ async fn backfill(client: &Client, order: BackfillSchedule) -> Result<OrderOutco
 
 fn started(run: RunId, existed: bool) -> OrderOutcome {
     if existed { OrderOutcome::Existed { run } } else { OrderOutcome::Started { run } }
+}
+
+/// Asks a run to end that was not asked before.
+async fn ask_to_end(client: &Client, run: RunId) -> Result<OrderOutcome, ClientError> {
+    let found = client.run(run).await?;
+    match found.cancel_requested_at {
+        Some(at) if !found.status.is_terminal() => Ok(OrderOutcome::AlreadyRequested { at }),
+        _ => canceled(client.request_cancel(run).await?, run),
+    }
 }
 
 fn canceled(outcome: CancelOutcome, run_id: RunId) -> Result<OrderOutcome, ClientError> {

@@ -41,6 +41,11 @@ pub enum OrderOutcome {
     Canceled,
     /// The run was asked to end, and cleans up.
     CancelRequested,
+    /// The run was asked to end before, and nothing was changed.
+    AlreadyRequested {
+        /// When that was.
+        at: Timestamp,
+    },
     /// The run had ended before, and nothing was changed.
     AlreadyEnded {
         /// Its status.
@@ -124,6 +129,9 @@ impl OrderOutcome {
             Self::Existed { run } => format!("run {run} has this key; nothing was started"),
             Self::Canceled => format!("{subject} is canceled"),
             Self::CancelRequested => format!("{subject} was asked to end, and cleans up"),
+            Self::AlreadyRequested { at } => {
+                format!("{subject} was asked to end before, at {at}; nothing was changed")
+            }
             Self::AlreadyEnded { status } => format!("{subject} had ended before ({status}); nothing was changed"),
             Self::Paused => format!("{subject} is paused"),
             Self::PauseRequested => format!("{subject} pauses once its running steps have ended"),
