@@ -161,7 +161,7 @@ async fn an_idle_worker_looks_by_a_kept_plan() -> TestResult {
         assert_eq!(fixture.store.next_due(&[lane()]).await?.at, Some(START));
     }
     let plans = "SELECT (generic_plans, custom_plans)::text FROM pg_prepared_statements
-                 WHERE statement LIKE '%find_next_due%'";
+                 WHERE statement LIKE '-- find_next_due%'";
     let plans = async |connection: &mut PgConnection| Ok(sqlx::query_scalar(plans).fetch_all(connection).await?);
     let plans: Option<Vec<String>> = fixture.store.read_at_rest(plans).await;
     assert_eq!(plans, Some(vec!["(2,0)".to_owned()]));
