@@ -74,7 +74,8 @@ WHEN NOT EXISTS (SELECT 1 FROM workflow_runs WHERE id = NEW.run_id AND epoch = N
     AND (status = 'running' OR status = 'pending' AND epoch = 1 AND tags LIKE '%workflow.forked_from%'))
 BEGIN INSERT INTO audit VALUES ('fence', NEW.run_id, NEW.step_key || ' by stale epoch ' || NEW.epoch); END;
 CREATE TRIGGER audit_fence_update AFTER UPDATE ON step_attempts
-WHEN OLD.status = 'running' AND NOT EXISTS (SELECT 1 FROM workflow_runs WHERE id = NEW.run_id AND epoch = NEW.epoch AND status = 'running')
+WHEN OLD.status = 'running' AND NOT (NEW.status = 'succeeded' AND coalesce(NEW.position, NEW.output) IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM workflow_runs WHERE id = NEW.run_id AND epoch = NEW.epoch AND status = 'running')
 BEGIN INSERT INTO audit VALUES ('fence', NEW.run_id, NEW.step_key || ' by stale epoch ' || NEW.epoch); END;
 CREATE TRIGGER audit_outcome_insert AFTER INSERT ON step_attempts WHEN NEW.position IS NOT NULL OR NEW.kind = 'child'
 BEGIN INSERT INTO audit_outcomes (run_id, generation, step_key, attempt, kind, status, position, epoch, output, started_at, completed_at)
@@ -173,6 +174,11 @@ BEGIN
         INSERT INTO {schema}.audit VALUES ('time', OLD.run_id, NEW.step_key || ' ended before it began');
     END IF;
     IF TG_OP = 'UPDATE' AND OLD.status = 'failed' AND NEW.position IS NULL THEN
+        RETURN NULL;
+    END IF;
+    -- The retry of a run ends its open waits.
+    IF TG_OP = 'UPDATE' AND OLD.status = 'running' AND NEW.status = 'succeeded'
+        AND NEW.position IS NULL AND NEW.output IS NULL THEN
         RETURN NULL;
     END IF;
     IF TG_OP = 'UPDATE' AND OLD.status <> 'running' AND OLD.kind NOT IN ('published', 'emitted') THEN

@@ -25,8 +25,21 @@ pub(super) async fn retry(
         .bind(retries.iter().map(|write| write.claim.epoch).collect::<Vec<_>>())
         .bind(retries.iter().map(|write| write.until.as_micros()).collect::<Vec<_>>())
         .bind(errors)
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
+    drop_open_waits(connection, sql, clock, retries.iter().map(|write| write.claim.run_id)).await
+}
+
+/// Ends the open waits and sleeps of runs that get another attempt.
+async fn drop_open_waits(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    runs: impl IntoIterator<Item = RunId>,
+) -> Result<(), Failure> {
+    let runs: Vec<_> = runs.into_iter().map(RunId::as_uuid).collect();
+    let now = clock.fixed().map(Timestamp::as_micros);
+    sql.drop_open_waits.query().bind(now).bind(runs).execute(connection).await?;
     Ok(())
 }
 
@@ -56,7 +69,7 @@ pub(super) async fn revive(
     let revived = query.fetch_optional(&mut *connection).await?.is_some();
     if revived {
         sql.forget_interruption.query().bind(run).execute(&mut *connection).await?;
-        sql.drop_open_waits.query().bind(now).bind(run).execute(connection).await?;
+        drop_open_waits(connection, sql, clock, [write.run_id]).await?;
     }
     Ok(revived)
 }

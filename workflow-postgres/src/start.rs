@@ -28,6 +28,10 @@ pub(super) async fn free_keys(
     let query = sql.free_keys.query().bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>());
     let query = query.bind(runs.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>());
     let query = query.bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>());
+    let parents: Vec<Option<&Parent>> = runs.iter().map(|run| run.parent.as_ref()).collect();
+    let query = query
+        .bind(parents.iter().map(|parent| parent.map(|parent| parent.run_id.as_uuid())).collect::<Vec<_>>())
+        .bind(parents.iter().map(|parent| parent.map(|parent| parent.step_key.as_str())).collect::<Vec<_>>());
     query.bind(unless_bounded.iter().copied().collect::<Vec<_>>()).execute(connection).await?;
     Ok(())
 }

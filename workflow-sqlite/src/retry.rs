@@ -21,6 +21,19 @@ pub(super) async fn retry(
     };
     let rows = retries.iter().map(row).collect::<Result<Vec<_>, DatabaseError>>()?;
     let query = sqlx::query(sql::RETRY_RUNS).bind(serde_json::to_string(&rows).during(OPERATION)?);
+    query.bind(now.as_micros()).execute(&mut *connection).await.during(OPERATION)?;
+    let runs: Vec<RunId> = retries.iter().map(|write| write.claim.run_id).collect();
+    drop_open_waits(connection, &runs, now).await
+}
+
+/// Ends the open waits and sleeps of runs that get another attempt.
+async fn drop_open_waits(
+    connection: &mut SqliteConnection,
+    runs: &[RunId],
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    const OPERATION: &str = "end the waits of failed runs";
+    let query = sqlx::query(sql::DROP_OPEN_WAITS).bind(serde_json::to_string(runs).during(OPERATION)?);
     query.bind(now.as_micros()).execute(connection).await.during(OPERATION)?;
     Ok(())
 }
@@ -49,8 +62,7 @@ pub(super) async fn revive(
     let revived = query.fetch_optional(&mut *connection).await.during(OPERATION)?.is_some();
     if revived {
         sqlx::query(sql::FORGET_INTERRUPTION).bind(&run).execute(&mut *connection).await.during(OPERATION)?;
-        let drop = sqlx::query(sql::DROP_OPEN_WAITS).bind(&run).bind(now.as_micros());
-        drop.execute(connection).await.during(OPERATION)?;
+        drop_open_waits(connection, &[write.run_id], now).await?;
     }
     Ok(revived)
 }

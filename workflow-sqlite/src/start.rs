@@ -83,7 +83,11 @@ pub(super) async fn free_keys(
     unless_bounded: &BTreeSet<&str>,
 ) -> Result<(), DatabaseError> {
     const OPERATION: &str = "free the keys of failed runs";
-    let rows: Vec<_> = runs.iter().map(|run| (&run.lane.workflow, &run.key, run.id)).collect();
+    let row = |run: &&NewRun| {
+        let parent = run.parent.as_ref().map(|parent| (parent.run_id, parent.step_key.clone())).unzip();
+        (run.lane.workflow.clone(), run.key.clone(), run.id, parent.0, parent.1)
+    };
+    let rows: Vec<_> = runs.iter().map(row).collect();
     let query = sqlx::query(sql::FREE_KEYS).bind(serde_json::to_string(&rows).during(OPERATION)?);
     let query = query.bind(serde_json::to_string(unless_bounded).during(OPERATION)?);
     query.execute(connection).await.during(OPERATION)?;

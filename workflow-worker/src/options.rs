@@ -76,7 +76,10 @@ pub struct WorkerOptions {
     /// its recorded history is larger. The worker logs a warning from
     /// [`WorkerOptions::HISTORY_WARNING`] steps on. Attempts that have ended, sleeps, patches and
     /// items of streams count, since the run last
-    /// [continued as new](workflow_sdk::Ctx::continue_as_new). Default: 50,000. Range: 1 or more.
+    /// [continued as new](workflow_sdk::Ctx::continue_as_new). Compensations and waits that were
+    /// dropped do not count, and a run that was canceled or has passed its deadline is bounded by
+    /// its grace instead. A run that fails by this limit is not undone, because its function does
+    /// not return. Default: 50,000. Range: 1 or more.
     pub history_limit: u64,
     /// How many bytes of JSON text the values of a history may have. A run with more fails with an
     /// error of kind [`HistoryLimit`](workflow_sdk::ErrorKind::HistoryLimit). The worker logs a

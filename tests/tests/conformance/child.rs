@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, NewRun, StartTime};
-use workflow_engine::store::{Outcome, RunEnd, Write};
+use workflow_engine::model::{Claim, KeyReuse, NewRun, StartTime};
+use workflow_engine::store::{AttemptWrite, Outcome, RunEnd, Write};
 use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
     LEASE, attempt, begin_child, child_of, claim_request, end, end_in_family, error, keyed, lane_of, new_run, park,
@@ -160,6 +160,32 @@ pub async fn a_child_whose_key_is_taken_leaves_nothing(fixture: Fixture) {
     assert!(!exists(&fixture, child.id).await);
     assert_eq!(fixture.history(parent.run_id).await[0].step_key, "neighbour");
     assert_eq!(fixture.run(owner.id).await.parent, None);
+}
+
+pub async fn a_child_takes_the_key_of_a_failed_child_of_its_step_alone(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let keyed = |step_key: &str, key_reuse| {
+        let child = child_of(parent.run_id, step_key, OnParentEnd::Cancel);
+        NewRun { key: Some("k".into()), key_reuse, ..child }
+    };
+    let again = |child: &NewRun, attempt| match begin_child(parent, child) {
+        Write::Attempt(write) => Write::Attempt(AttemptWrite { row: StepAttempt { attempt, ..write.row }, ..write }),
+        other => panic!("expected an attempt, got {other:?}"),
+    };
+    let is_taken = |outcome: &Outcome, by: RunId| matches!(outcome, Outcome::KeyTaken { id } if *id == by);
+    let (first, second) = (keyed("child", KeyReuse::Never), keyed("child", KeyReuse::AfterFailure));
+    applied(&fixture.write(begin_child(parent, &first)).await);
+    assert!(is_taken(&fixture.write(again(&second, 2)).await, first.id), "the first child goes on");
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
+    let other = keyed("other", KeyReuse::AfterFailure);
+    assert!(is_taken(&fixture.write(again(&other, 2)).await, first.id), "it was the child of another step");
+    for _ in 0..2 {
+        applied(&fixture.write(again(&second, 2)).await);
+        assert_eq!(fixture.run(second.id).await.key.as_deref(), Some("k"));
+        assert_eq!(fixture.run(first.id).await.key, None);
+    }
+    assert_eq!(fixture.history(parent.run_id).await.len(), 2);
 }
 
 pub async fn the_first_of_two_children_with_a_key_in_a_batch_is_started(fixture: Fixture) {

@@ -3,9 +3,11 @@ use std::time::Duration;
 use workflow_engine::model::{
     Claim, Effect, EmittingStep, EventName, EventWait, LeftWait, NewEmission, SignalKey, event_signal,
 };
-use workflow_engine::store::{AttemptWrite, EndWrite, Outcome, ReviveWrite, RunEnd, Write};
+use workflow_engine::store::{AttemptWrite, EndWrite, Outcome, RetryWrite, ReviveWrite, RunEnd, Write};
 use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
-use workflow_tests::builders::{LEASE, begun, claim_by, consume, continue_as_new, end, new_run, park, succeeded};
+use workflow_tests::builders::{
+    LEASE, begun, claim_by, consume, continue_as_new, end, error, new_run, park, succeeded,
+};
 use workflow_tests::outcome::{applied, lost};
 use workflow_tests::{Database, Fixture};
 
@@ -346,4 +348,17 @@ pub async fn concurrent_emissions_reach_each_wait_once(fixture: Fixture) {
     for claim in &claims {
         assert_eq!(delivered(&fixture, claim.run_id, &paid("42"), "a").await.len(), 1);
     }
+}
+
+/// A retry ends the waits of the attempt before, as the end of a run does.
+pub async fn a_run_that_is_tried_again_waits_for_no_event(fixture: Fixture) {
+    let (claim, event) = (fixture.held().await, paid("42"));
+    applied(&fixture.write(wait(claim, "a", &event)).await);
+    let (until, again) = (fixture.now(), Vec::new());
+    applied(&fixture.write(Write::Retry(RetryWrite { claim, until, again, error: error("no luck") })).await);
+    assert_eq!(emit(&fixture, &event, "500").await, 0);
+    no_wait_is_left(&fixture).await;
+    let next = fixture.claim_only().await.claim;
+    applied(&fixture.write(wait(next, "b", &event)).await);
+    assert_eq!(emit(&fixture, &event, "501").await, 1);
 }

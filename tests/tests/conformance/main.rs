@@ -295,6 +295,7 @@ workflow_tests::cases! {
         an_expired_run_waits_for_nothing,
         an_ended_run_receives_nothing,
         a_revived_run_waits_again,
+        a_run_that_is_tried_again_waits_for_no_event,
         a_step_emits_its_event_once,
         concurrent_emissions_reach_each_wait_once,
     }
@@ -547,6 +548,7 @@ workflow_tests::cases! {
         a_child_start_applied_again_creates_one_child,
         a_final_step_starts_no_child,
         a_child_whose_key_is_taken_leaves_nothing,
+        a_child_takes_the_key_of_a_failed_child_of_its_step_alone,
         the_first_of_two_children_with_a_key_in_a_batch_is_started,
         the_end_of_a_child_wakes_its_parent,
         a_stale_end_of_a_child_does_not_wake_its_parent,

@@ -119,27 +119,39 @@ pub async fn a_failed_run_is_revived(fixture: Fixture) {
     lost(&fixture.write(succeed(claim, "1")).await);
 }
 
-/// A run that fails at its deadline without a worker leaves its waits open.
+/// A run that fails at its deadline without a worker leaves its waits open, and no failure ends a
+/// sleep. A child may go on.
 pub async fn a_retry_drops_open_waits(fixture: Fixture) {
-    let claim = fixture.held().await;
-    let open = |step_key: &str, kind| StepAttempt { kind, output: Some("{}".into()), ..begun(step_key) };
-    let waits = [("a", StepKind::Signal), ("b", StepKind::Approval), ("c", StepKind::Event)];
-    let others = [("d", StepKind::Step), ("e", StepKind::Sleep), ("f", StepKind::Child)];
-    for (step_key, kind) in waits.into_iter().chain(others) {
-        applied(&fixture.write(attempt(claim, open(step_key, kind))).await);
+    for by_policy in [false, true] {
+        let (neighbour, claim) = (fixture.held().await, fixture.held().await);
+        let open = |step_key: &str, kind| StepAttempt { kind, output: Some("{}".into()), ..begun(step_key) };
+        let sleep = ("d", StepKind::Sleep);
+        let waits = [("a", StepKind::Signal), ("b", StepKind::Approval), ("c", StepKind::Event), sleep];
+        let others = [("e", StepKind::Step), ("f", StepKind::Child)];
+        for (step_key, kind) in waits.into_iter().chain(others) {
+            applied(&fixture.write(attempt(claim, open(step_key, kind))).await);
+        }
+        applied(&fixture.write(attempt(neighbour, open(sleep.0, sleep.1))).await);
+        fixture.advance(Duration::from_secs(1));
+        if by_policy {
+            applied(&fixture.write(retry(claim, fixture.now() + MINUTE, &[])).await);
+        } else {
+            applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
+            applied(&fixture.write(Write::Revive(revive(claim.run_id, 1, &[]))).await);
+        }
+        let mut history = fixture.history(claim.run_id).await;
+        history.sort_by(|one, other| one.step_key.cmp(&other.step_key));
+        let (dropped, kept) = history.split_at(waits.len());
+        for row in dropped {
+            let end = (row.status, row.output.as_deref(), row.position, row.completed_at);
+            assert_eq!(end, (AttemptStatus::Succeeded, None, None, Some(fixture.now())), "{}", row.step_key);
+        }
+        assert!(kept.iter().all(|row| row.status == AttemptStatus::Running && row.completed_at.is_none()));
+        assert_eq!(kept.len(), others.len());
+        assert_eq!(fixture.history(neighbour.run_id).await[0].status, AttemptStatus::Running);
+        canceled(&fixture.write(Write::Terminate(claim.run_id)).await);
+        canceled(&fixture.write(Write::Terminate(neighbour.run_id)).await);
     }
-    applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
-    fixture.advance(MINUTE);
-    applied(&fixture.write(Write::Revive(revive(claim.run_id, 1, &[]))).await);
-    let mut history = fixture.history(claim.run_id).await;
-    history.sort_by(|one, other| one.step_key.cmp(&other.step_key));
-    let (dropped, kept) = history.split_at(waits.len());
-    for row in dropped {
-        let end = (row.status, row.output.as_deref(), row.position, row.completed_at);
-        assert_eq!(end, (AttemptStatus::Succeeded, Some("[]"), None, Some(fixture.now())), "{}", row.step_key);
-    }
-    assert!(kept.iter().all(|row| row.status == AttemptStatus::Running && row.completed_at.is_none()));
-    assert_eq!(kept.len(), others.len());
 }
 
 pub async fn only_a_failed_run_is_revived(fixture: Fixture) {

@@ -1,12 +1,17 @@
 use std::fmt;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, ClientError, StepAttempt};
 use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, Probe};
+use workflow_worker::Worker;
 
 use crate::failure;
 
@@ -167,6 +172,66 @@ pub async fn a_step_times_out(db: Live) {
     let text = "attempt 2 took longer than its timeout of 20ms".to_owned();
     assert_eq!(run.result().await.unwrap(), (ErrorKind::Timeout, text));
     worker.stop().await;
+}
+
+/// Wakes itself at once, until this note is left.
+async fn spin_until(probe: &Probe, note: &str) {
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if probe.times(note) > 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+pub async fn a_busy_body_keeps_no_timer_waiting(db: Live) {
+    #[workflow]
+    async fn busy(ctx: &Ctx<Probe>) -> Result<ErrorKind> {
+        let body = async || Ok::<_, Error>(spin_until(ctx.state(), "never left").await);
+        let step = ctx.step("spin", body).timeout(SOON).retry(Retry::none());
+        let (spun, slept) = futures::join!(step, ctx.sleep(SOON));
+        slept?;
+        Ok(spun.unwrap_err().kind())
+    }
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(busy));
+    let run = db.client.start(busy, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), ErrorKind::Timeout);
+    worker.stop().await;
+}
+
+/// The worker has one thread. Its other tasks claim, drive and end the second run.
+pub async fn a_body_that_wakes_itself_gives_the_thread_back(db: Live) {
+    #[workflow]
+    async fn spins(ctx: &Ctx<Probe>) -> Result<()> {
+        let body = async || {
+            ctx.state().note("spins");
+            Ok::<_, Error>(spin_until(ctx.state(), "beside").await)
+        };
+        ctx.step("spin", body).await
+    }
+    #[workflow]
+    async fn beside(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.step("note", async || Ok::<_, Error>(ctx.state().note("beside"))).await
+    }
+    let (probe, connect) = (Probe::new(), db.connect());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let state = probe.clone();
+    // Not a thread of the test's runtime, which would wait for it after a failure.
+    let worker = std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let worker = Worker::new(connect.await.unwrap(), state).register(spins).register(beside);
+            let stop = async {
+                let _ = stopped.await;
+            };
+            worker.run_until(stop).await.unwrap();
+        });
+    });
+    let spinning = db.client.start(spins, ()).await.unwrap();
+    probe.noted("spins").await;
+    db.client.start(beside, ()).await.unwrap().result().await.unwrap();
+    spinning.result().await.unwrap();
+    stop.send(()).unwrap();
+    tokio::task::spawn_blocking(|| worker.join()).await.unwrap().unwrap();
 }
 
 pub async fn a_panic_in_a_step_is_a_failed_attempt(db: Live) {

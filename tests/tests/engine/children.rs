@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind, Timestamp};
-use workflow_tests::{FaultyStore, Live, LocalWorker};
+use workflow_tests::{FaultyStore, Live, LocalWorker, Probe};
 use workflow_worker::Worker;
 
 use super::{failure, holds, reaches};
@@ -171,6 +171,41 @@ pub async fn a_parent_learns_that_the_row_of_its_child_is_gone(db: Live) {
     let error = row.error.unwrap();
     assert!(error.message.contains("it was deleted"), "{error}");
     second.stop().await;
+    working.stop().await;
+}
+
+pub async fn a_look_for_a_deleted_child_that_failed_is_repeated(db: Live) {
+    #[workflow]
+    async fn works_beside(ctx: &Ctx<Probe>) -> Result<ErrorKind> {
+        let body = ctx.step("body", async || {
+            ctx.state().note("body");
+            Ok::<_, Error>(ctx.state().pass("body").await)
+        });
+        let (body, gone) = futures::join!(body, ctx.child(never, ()));
+        body?;
+        Ok(gone.unwrap_err().kind())
+    }
+    let probe = Probe::new();
+    let working = db.worker(probe.clone()).register(works_beside).grace(Duration::ZERO);
+    let working = LocalWorker::start(working);
+    let run = db.client.start(works_beside, ()).await.unwrap();
+    probe.noted("body").await;
+    child_of(&db, "never").await;
+    working.stop().await;
+    db.raw().await.execute("DELETE FROM workflow_runs WHERE workflow_name = 'never'").await;
+
+    // Bodies run on, so the drive looks again by itself.
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    store.fail_inboxes(1);
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    let working = LocalWorker::start(Worker::new(client, probe.clone()).register(works_beside));
+    holds("the parent learns it", async || {
+        run.history().await.unwrap().iter().any(|row| row.step_key == "never" && row.error.is_some())
+    })
+    .await;
+    assert_eq!(probe.times("body"), 2, "once for each worker");
+    probe.open("body");
+    assert_eq!(run.result().await.unwrap(), ErrorKind::ChildMissing);
     working.stop().await;
 }
 

@@ -49,6 +49,7 @@ mod preflight;
 mod queues;
 mod refusals;
 mod retention;
+mod retried_runs;
 mod retry;
 mod rooms;
 mod saga;
@@ -89,6 +90,8 @@ workflow_tests::cases! {
         a_fatal_error_ends_the_retries,
         an_error_can_set_the_next_delay,
         a_step_times_out,
+        a_busy_body_keeps_no_timer_waiting,
+        a_body_that_wakes_itself_gives_the_thread_back,
         a_panic_in_a_step_is_a_failed_attempt,
         a_panic_in_a_workflow_fails_only_its_run,
         a_panic_in_a_decoder_fails_only_its_run,
@@ -340,6 +343,7 @@ workflow_tests::cases! {
         the_end_of_a_parent_cancels_its_children,
         a_cycle_of_children_ends_at_the_limit,
         a_parent_learns_that_the_row_of_its_child_is_gone,
+        a_look_for_a_deleted_child_that_failed_is_repeated,
         a_child_whose_start_is_not_committed_is_not_missing,
         a_key_of_another_run_is_refused,
         a_child_has_the_version_the_tags_and_the_delay_of_its_call,
@@ -368,6 +372,7 @@ workflow_tests::cases! {
     }
     signals {
         a_body_survives_an_inbox_that_cannot_be_read,
+        a_wait_does_not_time_out_before_its_inbox_was_read,
         a_signal_of_another_process_wakes_its_run,
         signals_are_taken_in_order_before_and_after_the_wait,
         a_wait_ends_with_its_timeout,
@@ -401,6 +406,8 @@ workflow_tests::cases! {
         a_run_that_fails_or_panics_undoes_in_reverse_order,
         a_run_that_is_canceled_undoes,
         a_run_that_passes_its_deadline_undoes,
+        a_run_that_returns_a_value_after_its_deadline_undoes,
+        a_run_at_the_limit_of_its_history_undoes_all,
         a_terminated_run_undoes_nothing,
         a_failed_compensation_is_reported,
         a_compensation_for_a_step_that_never_ran_is_refused,
@@ -587,6 +594,16 @@ workflow_tests::cases! {
         a_batch_in_line_waits_while_the_one_before_it_is_retried,
         a_batch_in_line_waits_while_a_bad_write_before_it_is_found,
         hundreds_of_runs_survive_a_failing_database,
+    }
+    retried_runs {
+        a_retry_starts_a_failed_child_anew,
+        a_retry_takes_the_output_of_a_child_that_was_retried,
+        a_policy_starts_a_failed_child_anew,
+        a_retry_starts_a_detached_child_whose_key_was_taken,
+        a_retry_starts_a_canceled_child_anew,
+        a_retried_run_awaits_a_child_that_goes_on,
+        the_timeouts_and_sleeps_of_a_retried_run_begin_anew,
+        a_policy_lets_timeouts_and_sleeps_begin_anew,
     }
     retry {
         a_failed_run_resumes_where_it_failed,

@@ -104,6 +104,52 @@ pub async fn a_run_that_passes_its_deadline_undoes(db: Live) {
     worker.stop().await;
 }
 
+/// The client sees that the run has failed, so the payment must not be kept.
+pub async fn a_run_that_returns_a_value_after_its_deadline_undoes(db: Live) {
+    #[workflow]
+    async fn ships_late(ctx: &Ctx<Probe>) -> Result<String> {
+        ctx.step("charge", async || Ok::<_, Error>(ctx.state().note("charge"))).await?;
+        let _refund = ctx.compensate("refund", (), async |probe, ()| ok(probe.note("refund")))?.undoes("charge")?;
+        let ship = ctx.step("ship", async || Ok::<_, Error>(ctx.state().pass("ship").await));
+        ctx.shield(ship).await?;
+        Ok("receipt".into())
+    }
+    let probe = Probe::new();
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(ships_late));
+    let run = db.client.start(ships_late, ()).deadline(Duration::from_secs(3)).await.unwrap();
+    until("the deadline is recorded", async || {
+        let history = run.history().await.unwrap();
+        history.iter().any(|row| row.kind == StepKind::Interruption).then_some(())
+    })
+    .await;
+    probe.open("ship");
+    let error = failure(run.result().await);
+    assert_eq!((error.kind, error.causes.len()), (ErrorKind::Deadline, 0), "{error}");
+    assert_eq!(probe.notes(), ["charge", "refund"]);
+    worker.stop().await;
+}
+
+/// The rows of the undo, and of the cancel before it, are above the limit.
+pub async fn a_run_at_the_limit_of_its_history_undoes_all(db: Live) {
+    for (end, kind) in [(End::Fails, Some(ErrorKind::Application)), (End::Sleeps, None)] {
+        let probe = Probe::new();
+        // Each wait is a park, so the next drive reads the rows.
+        let worker = db.worker(probe.clone()).register(books).linger(Duration::ZERO).history_limit(2);
+        let worker = LocalWorker::start(worker);
+        let run = db.client.start(books, end).await.unwrap();
+        if end == End::Sleeps {
+            reaches(&run, RunStatus::Parked).await;
+            run.cancel().await.unwrap();
+        }
+        match run.result().await {
+            Err(ClientError::RunCanceled { .. }) => assert_eq!(kind, None),
+            result => assert_eq!(Some(failure(result).kind), kind),
+        }
+        assert_eq!(probe.notes(), UNDONE);
+        worker.stop().await;
+    }
+}
+
 pub async fn a_terminated_run_undoes_nothing(db: Live) {
     let probe = Probe::new();
     let worker = LocalWorker::start(db.worker(probe.clone()).register(books));

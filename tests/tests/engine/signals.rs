@@ -310,6 +310,35 @@ pub async fn a_body_survives_an_inbox_that_cannot_be_read(db: Live) {
     working.stop().await;
 }
 
+#[workflow]
+async fn look_once_beside_a_body(ctx: &Ctx<Probe>) -> Result<Option<u64>> {
+    let body = ctx.step("body", async || Ok::<_, Error>(ctx.state().pass("body").await));
+    let (body, paid) = futures::join!(body, ctx.signal(PAID).timeout(Duration::ZERO));
+    body?;
+    paid
+}
+
+/// A failed read of the inbox finds no signal, which does not say that none is there.
+pub async fn a_wait_does_not_time_out_before_its_inbox_was_read(db: Live) {
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    store.fail_inboxes(2);
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    let probe = Probe::new();
+    let runs = client.start_many(look_once_beside_a_body, vec![(); 2]).await.unwrap();
+    runs[0].signal(PAID, &7).await.unwrap();
+    let worker = Worker::new(client.clone(), probe.clone()).register(look_once_beside_a_body);
+    let working = LocalWorker::start(worker);
+    for run in &runs {
+        let is_over =
+            async || run.history().await.unwrap().iter().any(|row| row.step_key == "paid" && row.position.is_some());
+        holds("the wait is over", is_over).await;
+    }
+    probe.open("body");
+    assert_eq!(runs[0].result().await.unwrap(), Some(7));
+    assert_eq!(runs[1].result().await.unwrap(), None);
+    working.stop().await;
+}
+
 const ROUNDS: u64 = 10;
 
 #[workflow]

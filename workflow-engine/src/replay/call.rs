@@ -111,11 +111,11 @@ pub(super) enum Phase {
     /// The call waits to begin its next attempt.
     BackingOff { attempt: u32, until: Timestamp, options: StepOptions },
     /// A sleep has begun.
-    Sleeping { until: Timestamp, started_at: Timestamp },
+    Sleeping { attempt: u32, until: Timestamp, started_at: Timestamp },
     /// A wait for a signal, a decision or an event has begun.
     AwaitingSignal,
     /// A wait for the end of a child has begun.
-    AwaitingChild { run_id: RunId, started_at: Timestamp },
+    AwaitingChild { run_id: RunId, attempt: u32, started_at: Timestamp },
     /// The body of a transaction has ended. Its commit, which includes the outcome, is not
     /// finished.
     Committing { attempt: Attempt, completed_at: Timestamp },

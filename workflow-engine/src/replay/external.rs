@@ -48,8 +48,8 @@ pub struct AwaitedEvents {
     pub signals: Vec<String>,
     /// The ids of children.
     pub children: Vec<RunId>,
-    /// The ids of those children that an earlier drive has started, once each. Their rows exist,
-    /// unless they were removed by hand.
+    /// The ids of those children that an earlier drive has started, until the first look that
+    /// succeeds. Their rows exist, unless they were removed by hand.
     pub recorded_children: Vec<RunId>,
 }
 
@@ -57,6 +57,18 @@ pub struct AwaitedEvents {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ChildNote {
     pub(super) run_id: RunId,
+    /// The attempt of the run that has started the child. 0: some earlier attempt.
+    #[serde(default = "first_attempt", skip_serializing_if = "is_first_attempt")]
+    pub(super) run_attempt: u32,
+}
+
+const fn first_attempt() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_first_attempt(attempt: &u32) -> bool {
+    *attempt == 1
 }
 
 /// A wait for a signal, a decision or an event that has begun.

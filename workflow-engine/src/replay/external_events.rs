@@ -21,7 +21,7 @@ pub(super) struct ExternalEvents {
     children: BTreeMap<RunId, CallId>,
     /// The number of calls that wait for a seat.
     seats: usize,
-    /// The children that an earlier drive has started and that no look has been handed yet.
+    /// The children that an earlier drive has started and that no look has looked for yet.
     recorded_children: Vec<RunId>,
     /// Whether the drive has to look: a wait has begun, or an event may have occurred, since the
     /// last look.
@@ -68,7 +68,7 @@ impl ExternalEvents {
         let names: BTreeSet<&str> = self.waits.values().map(|wait| wait.name.as_str()).collect();
         let signals = names.into_iter().map(str::to_owned).collect();
         let children = self.children.keys().copied().collect();
-        Some(AwaitedEvents { signals, children, recorded_children: std::mem::take(&mut self.recorded_children) })
+        Some(AwaitedEvents { signals, children, recorded_children: self.recorded_children.clone() })
     }
 
     /// Notes that an awaited event may have occurred.
@@ -76,9 +76,11 @@ impl ExternalEvents {
         self.look_is_due |= self.are_awaited();
     }
 
-    /// Adds the signals that a look has read, and whether the database holds more.
+    /// Adds the signals that a look has read, and whether the database holds more. The look has
+    /// found every recorded child that is missing.
     pub(super) fn add_signals(&mut self, signals: Vec<InboxSignal>, has_more: bool) {
         self.has_more = has_more;
+        self.recorded_children.clear();
         for signal in signals {
             let kept = self.inbox.entry(signal.name.clone()).or_default();
             let last = kept.back().map(|last| last.seq).max(self.consumed.get(&signal.name).copied());
@@ -163,6 +165,12 @@ impl ExternalEvents {
     /// timeout can no longer end it.
     pub(super) fn is_met(&self, id: CallId) -> bool {
         self.waits.get(&id).is_some_and(|wait| has_signal(&self.inbox, &wait.name))
+    }
+
+    /// Returns whether the signal of this wait may have come in time and was not read, because the
+    /// drive has to look first. The end of a wait for an event asks the database itself.
+    pub(super) fn may_be_met(&self, id: CallId) -> bool {
+        self.look_is_due && self.waits.get(&id).is_some_and(|wait| wait.event.is_none())
     }
 
     /// Notes that a call waits for the end of a child.

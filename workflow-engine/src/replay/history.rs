@@ -66,6 +66,14 @@ pub(super) struct LastAttempt {
     pub(super) failure: Option<(Timestamp, StoredError)>,
 }
 
+impl LastAttempt {
+    /// Returns the number of the attempt that a wait or a child continues or begins: a new one if
+    /// this one has ended.
+    pub(super) fn next(&self) -> u32 {
+        self.number.saturating_add(u32::from(self.has_ended))
+    }
+}
+
 impl RecordedRows {
     /// Sorts the rows of a run in this generation.
     pub(super) fn new(rows: Vec<StepAttempt>, generation: i64) -> Self {

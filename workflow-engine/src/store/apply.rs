@@ -259,7 +259,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if children.is_empty() {
             return Ok(HashMap::new());
         }
-        let started = self.target.insert_runs(&children).await?;
+        let started = self.insert_freeing(&children).await?;
         let taken = indexes.into_iter().zip(started).filter_map(|(index, outcome)| match outcome {
             StartOutcome::Created => None,
             StartOutcome::Replaced { .. } => None,
@@ -338,6 +338,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if !retries.is_empty() {
             self.target.retry_runs(&retries).await?;
         }
+        retries.iter().for_each(|write| self.ended.attempt(write.claim.run_id));
         let again = retries.iter().flat_map(|write| write.again.iter().map(|key| (write.claim.run_id, key.as_str())));
         reset_outcomes(self.target, again.collect()).await
     }

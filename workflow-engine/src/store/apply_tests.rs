@@ -692,7 +692,7 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "cancel 1 runs",
         "terminate 1 runs",
         "expire runs",
-        "delete waits of 5 runs",
+        "delete waits of 6 runs",
         "find parents of 4 runs",
         "wake 1 runs",
         "cancel children of 5 runs",

@@ -105,9 +105,9 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     fn delete_schedules(&mut self, names: &[&str]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Takes the keys of these starts away from failed and canceled runs, before
-    /// [`BatchTarget::insert_runs`]. Changes nothing for a start whose run exists, because it was
-    /// made by an earlier commit whose reply was lost, and none at all if one of these queues has
-    /// bounds.
+    /// [`BatchTarget::insert_runs`]; for a child, from children of its step alone. Changes nothing
+    /// for a start whose run exists, because an earlier commit whose reply was lost made it, and
+    /// none at all if one of these queues has bounds.
     fn free_keys(
         &mut self,
         runs: &[&NewRun],
@@ -279,15 +279,15 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     /// Begins the next generation of runs, sorted by run.
     fn continue_runs(&mut self, continues: &[&ContinueWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Gives runs their next attempt, sorted by run. Their steps stay as they are.
+    /// Gives runs their next attempt, sorted by run, and ends their open waits and sleeps.
     fn retry_runs(&mut self, retries: &[&RetryWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Takes the positions from failed outcomes of these steps, so that the steps are attempted
     /// again.
     fn reset_outcomes(&mut self, steps: &[(RunId, &str)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Makes a run pending if it failed at the write's attempt, and deletes its interruption.
-    /// Returns whether it did.
+    /// Makes a run pending if it failed at the write's attempt, deletes its interruption, and ends
+    /// its open waits and sleeps. Returns whether it did.
     fn revive_run(&mut self, write: &ReviveWrite) -> impl Future<Output = Result<bool, Self::Error>> + Send;
 
     /// Pauses a run that has not ended and returns its status; `None` if there is no such run.

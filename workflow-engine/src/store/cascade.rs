@@ -37,6 +37,11 @@ impl Ended {
         self.with_event_waits.insert(run);
     }
 
+    /// Adds the attempt of a run that is tried again. Its children go on.
+    pub(super) fn attempt(&mut self, run: RunId) {
+        self.with_event_waits.insert(run);
+    }
+
     /// Adds a run that was ended without its worker, so nothing is known of its parent and
     /// children.
     pub(super) fn without_worker(&mut self, run: RunId) {

@@ -345,7 +345,7 @@ pub struct RetryWrite {
     /// When the next attempt begins.
     pub until: Timestamp,
     /// Keys of the steps whose failures are attempted again. An outcome that is not a failure does
-    /// not change.
+    /// not change. Open waits and sleeps end without an outcome, whatever their keys.
     pub again: Vec<String>,
     /// Why the run failed. It is stored, so that it can be seen while the run waits.
     pub error: StoredError,

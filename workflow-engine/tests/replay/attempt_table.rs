@@ -12,6 +12,8 @@ use crate::harness::START;
 pub(crate) struct Table {
     pub(crate) rows: Vec<StepAttempt>,
     pub(crate) generation: i64,
+    /// How often the run was retried.
+    pub(crate) retries: u32,
     pub(crate) external: ExternalEvents,
 }
 
@@ -60,6 +62,24 @@ impl Table {
     pub(crate) fn continue_as_new(&mut self) {
         self.rows.retain(|row| matches!(row.kind, StepKind::Published | StepKind::Emitted));
         self.generation += 1;
+    }
+
+    /// Lets the failures at and after this position be attempted again, as the stores do when a run
+    /// is retried: the interruption is deleted, and open waits and sleeps end.
+    pub(crate) fn retry(&mut self, from: i64) {
+        self.retries += 1;
+        self.rows.retain(|row| row.kind != StepKind::Interruption);
+        for row in &mut self.rows {
+            let is_wait = matches!(row.kind, StepKind::Sleep | StepKind::Signal | StepKind::Approval | StepKind::Event);
+            match row.status {
+                AttemptStatus::Failed if row.position >= Some(from) => row.position = None,
+                AttemptStatus::Running if is_wait => {
+                    (row.status, row.output) = (AttemptStatus::Succeeded, None);
+                    row.completed_at = Some(row.started_at);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Returns the items of a stream, in order.

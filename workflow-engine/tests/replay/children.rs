@@ -33,6 +33,24 @@ fn a_recorded_child_is_awaited_and_not_started_again() {
 }
 
 #[test]
+fn a_recorded_child_is_looked_for_until_a_look_succeeds() {
+    let mut table = Table::default();
+    Drive::begin(&table, &one_child()).quiesce(&mut table);
+    let mut drive = Drive::begin(&table, &one_child());
+    drive.advance();
+    let id = table.external.children["kid"].run_id;
+    for _ in 0..2 {
+        assert_eq!(drive.cell.begin_look().unwrap().recorded_children, [id]);
+        assert!(drive.cell.begin_look().is_none());
+        // The look has failed.
+        drive.cell.look_again();
+    }
+    assert!(drive.read_external_events(&table));
+    drive.cell.look_again();
+    assert!(drive.cell.begin_look().unwrap().recorded_children.is_empty());
+}
+
+#[test]
 fn a_child_that_was_not_committed_is_started_by_the_next_drive() {
     let mut table = Table::default();
     let mut drive = Drive::begin(&table, &one_child());

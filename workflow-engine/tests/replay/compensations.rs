@@ -80,6 +80,59 @@ fn a_canceled_run_is_undone() {
 }
 
 #[test]
+fn a_value_that_is_returned_after_a_deadline_is_undone_on_each_replay() {
+    let flow = flow!(|ctx| {
+        let _undo = ctx.compensate("undo", (), noted("undo"))?;
+        let _ = ctx.sleep(Duration::from_secs(60)).await;
+        Ok("done".into())
+    });
+    let interrupted = |by| {
+        let mut table = Table::default();
+        let mut drive = Drive::begin(&table, &flow);
+        drive.quiesce(&mut table);
+        drive.interrupt(by);
+        let end = drive.run(&mut table);
+        (end, drive.world.notes(), table)
+    };
+    let (end, notes, _) = interrupted(Interruption::Canceled);
+    assert_eq!((end.value().as_str(), notes.len()), ("done", 0), "a canceled run may succeed");
+
+    let (end, notes, mut table) = interrupted(Interruption::Deadline);
+    let error = end.error();
+    assert_eq!((error.kind, error.causes.len(), notes), (ErrorKind::Deadline, 0, vec!["undo".to_owned()]));
+    let mut replay = Drive::begin(&table, &flow);
+    assert_eq!(replay.advance().error(), error);
+    assert_eq!(replay.world.notes(), [""; 0]);
+    table.rows.retain(|row| row.kind != StepKind::Compensation);
+    let mut drive = Drive::begin(&table, &flow);
+    assert_eq!(drive.run(&mut table).error(), error, "after a crash before the compensation");
+    assert_eq!(drive.world.notes(), ["undo"]);
+}
+
+/// The limit of a history must not end a run while it is undone.
+#[test]
+fn the_rows_that_a_failed_function_leaves_do_not_count_for_the_size_of_the_history() {
+    let flow = flow!(|ctx| {
+        let _undo = ctx.compensate("undo", (), noted("undo"))?;
+        let fails = async {
+            ctx.step("a", || ctx.state().gated("a")).await?;
+            Err(Error::msg("no luck"))
+        };
+        futures::try_join!(ctx.approval("ship"), fails).map(|(_, end)| end)
+    });
+    let mut table = Table::default();
+    let mut drive = Drive::begin(&table, &flow);
+    drive.quiesce(&mut table);
+    assert_eq!(drive.open("a", &mut table).error().message, "no luck");
+    let mut rows: Vec<_> = table.rows.iter().map(|row| (row.step_key.as_str(), row.status)).collect();
+    rows.sort_unstable_by_key(|(key, _)| *key);
+    let succeeded = AttemptStatus::Succeeded;
+    assert_eq!(rows, [("a", succeeded), ("ship", succeeded), ("undo", succeeded)]);
+    assert_eq!(drive.cell.history_size().steps, 1);
+    assert_eq!(Drive::begin(&table, &flow).cell.history_size().steps, 1);
+}
+
+#[test]
 fn an_interruption_does_not_end_compensations() {
     let mut table = Table::default();
     let flow = flow!(|ctx| {

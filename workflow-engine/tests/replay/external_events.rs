@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use workflow_engine::model::{Effect, InboxSignal};
-use workflow_engine::replay::ChildEnd;
+use workflow_engine::replay::{AwaitedEvents, ChildEnd};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{StepAttempt, StepKind, StoredError};
 
@@ -26,8 +26,12 @@ pub(crate) async fn kid(ctx: &Ctx) -> Result<u64> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExternalEvents {
     pub(crate) inbox: Vec<Sent>,
-    /// The children, by the keys of their steps.
+    /// The last child of each step, by the key of the step.
     pub(crate) children: BTreeMap<String, Started>,
+    /// The children that were followed by others, because they have not succeeded.
+    followed: Vec<Started>,
+    /// Whether [`TAKEN_KEY`] belongs to no run any more.
+    pub(crate) is_key_free: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -85,15 +89,38 @@ impl ExternalEvents {
         (page, more)
     }
 
-    pub(crate) fn ended(&self, children: &[RunId]) -> Vec<ChildEnd> {
-        let ended = self.children.values().filter(|child| children.contains(&child.run_id));
-        ended.filter_map(|child| Some(ChildEnd { run_id: child.run_id, result: child.end.clone()? })).collect()
+    /// Returns the ends of the awaited children, and those that are missing.
+    pub(crate) fn ended(&self, awaited: &AwaitedEvents) -> Vec<ChildEnd> {
+        let all = || self.children.values().chain(&self.followed);
+        let ended = all().filter(|child| awaited.children.contains(&child.run_id));
+        let ended = ended.filter_map(|child| Some(ChildEnd { run_id: child.run_id, result: child.end.clone()? }));
+        let is_missing = |id: &&RunId| all().all(|child| child.run_id != **id);
+        let missing = awaited.recorded_children.iter().filter(is_missing).map(|id| ChildEnd {
+            run_id: *id,
+            result: Err(StoredError::new(ErrorKind::ChildMissing, "it was deleted")),
+        });
+        ended.chain(missing).collect()
+    }
+
+    /// Ends some children that the failure of the run has canceled. Others have succeeded
+    /// meanwhile, were retried, or go on.
+    pub(crate) fn end_with_parent(&mut self, rng: &mut Rng) {
+        for child in self.children.values_mut() {
+            match (&child.end, rng.u8(..4)) {
+                (None, 0 | 1) => child.end = Some(Err(StoredError::new(ErrorKind::ChildCanceled, "canceled"))),
+                (None, 2) => child.end = Some(Ok(rng.u32(..).to_string())),
+                (Some(Err(_)), 0) => child.end = None,
+                _ => {}
+            }
+        }
     }
 
     /// Returns the run that already has the key of the child that `effect` starts.
     pub(crate) fn owner_of_key(&self, effect: &Effect) -> Option<RunId> {
         match effect {
-            Effect::Start(child) if child.key.as_deref() == Some(TAKEN_KEY) => Some(RunId::generate()),
+            Effect::Start(child) if child.key.as_deref() == Some(TAKEN_KEY) && !self.is_key_free => {
+                Some(RunId::generate())
+            }
             _ => None,
         }
     }
@@ -116,7 +143,11 @@ impl ExternalEvents {
                 }
                 let started = Started { run_id: child.id, end: None };
                 if let Some(before) = self.children.insert(row.step_key.clone(), started) {
-                    return Err(format!("{:?} has already started {before:?}", row.step_key));
+                    let has_failed = before.end.as_ref().is_some_and(Result::is_err);
+                    if !has_failed || before.run_id == child.id {
+                        return Err(format!("{:?} has already started {before:?}", row.step_key));
+                    }
+                    self.followed.push(before);
                 }
             }
         }

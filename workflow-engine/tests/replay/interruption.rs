@@ -108,12 +108,12 @@ fn every_pending_call_is_interrupted_in_one_poll() {
 #[test]
 fn a_deadline_is_an_interruption_with_its_own_kind() {
     let mut table = Table::default();
-    let flow = flow!(|ctx| { Ok(kind(&ctx.sleep(MINUTE).await)) });
+    let flow = flow!(|ctx| { Err(Error::msg(kind(&ctx.sleep(MINUTE).await))) });
     let mut drive = Drive::begin(&table, &flow);
     drive.quiesce(&mut table);
     drive.interrupt(Interruption::Deadline);
-    assert_eq!(drive.run(&mut table).value(), "deadline");
-    assert_eq!(Drive::begin(&table, &flow).advance().value(), "deadline");
+    assert_eq!(drive.run(&mut table).error().message, "deadline");
+    assert_eq!(Drive::begin(&table, &flow).advance().error().message, "deadline");
 }
 
 #[test]

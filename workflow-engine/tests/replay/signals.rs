@@ -181,6 +181,25 @@ fn a_signal_that_arrives_before_the_timeout_is_noticed_is_taken() {
     assert_eq!(drive.quiesce(&mut table).value(), "Some(1)");
 }
 
+/// The drive could not read the inbox, and its timers fire meanwhile.
+#[test]
+fn a_timeout_waits_for_the_look_that_may_find_the_signal() {
+    for sent in [true, false] {
+        let mut table = Table::default();
+        Drive::begin(&table, &waits_a_minute()).quiesce(&mut table);
+        if sent {
+            table.external.send("paid", 1);
+        }
+        let mut drive = Drive::begin_at(&table, &waits_a_minute(), START + 2 * MINUTE, World::default());
+        drive.advance();
+        assert!(drive.cell.begin_look().is_some());
+        drive.cell.look_again();
+        assert!(!drive.fire_timers());
+        assert_eq!(drive.advance().timer(), Some(START + MINUTE), "the timer is still set");
+        assert_eq!(drive.quiesce(&mut table).value(), if sent { "Some(1)" } else { "None" });
+    }
+}
+
 /// The signal waits for its turn, because a step ends in the same poll.
 #[test]
 fn a_zero_timeout_takes_a_waiting_signal_even_beside_another_outcome() {

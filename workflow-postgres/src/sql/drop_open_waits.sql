@@ -1,6 +1,7 @@
--- Called by: retry.rs, in the transaction that revives a failed run. $1 is the time.
--- Guarantees: waits that the failure left open end as dropped. So each begins anew, with its whole
--- timeout.
-UPDATE {schema}.step_attempts
-SET status = 'succeeded', output = '[]', completed_at = GREATEST({now}, started_at)
-WHERE run_id = $2 AND status = 'running' AND kind IN ('signal', 'approval', 'event')
+-- Called by: retry.rs, in the transaction that gives the runs another attempt. $1 is the time, $2
+-- has their ids.
+-- Guarantees: waits and sleeps that the failure left open end as dropped. So each begins anew, with
+-- its whole time. The row has no output: a text of the database would not be that of a codec.
+UPDATE {schema}.step_attempts AS a
+SET status = 'succeeded', output = NULL, completed_at = GREATEST({now}, a.started_at)
+WHERE a.run_id = ANY ($2::uuid[]) AND a.status = 'running' AND a.kind IN ('sleep', 'signal', 'approval', 'event')

@@ -324,11 +324,11 @@ impl Client {
     /// run is attempted again at once, as often as its policy says, and so is every step that
     /// failed after it. Failures that the workflow had handled before stay handled. If the workflow
     /// failed by itself (an error of its own, a panic) and no step failed last, it is called again
-    /// with the same outcomes. It then ends as before, unless its code has changed. Waits that the
-    /// failure dropped begin anew, with their whole timeouts.
+    /// with the same outcomes. It then ends as before, unless its code has changed. Waits, sleeps
+    /// and timeouts begin anew, with their whole time; so does a child that has not succeeded.
     ///
     /// When this returns, the run is pending and due, and [`Run::attempt`] is one higher. A parent
-    /// that waited for the run already has its failure and does not learn of a later end.
+    /// that waited for the run has its failure. It learns of a later end if it is retried too.
     ///
     /// # Errors
     /// Awaiting the builder returns [`UnknownRun`](ClientError::UnknownRun),

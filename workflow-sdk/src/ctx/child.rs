@@ -247,8 +247,9 @@ impl<'a, O> Child<'a, O> {
     }
 
     /// Sets the idempotency key, which is unique within the child's workflow: if another run has
-    /// the key, the child is refused. A child needs no key to be started only once. Default: none.
-    /// Range: 1 to 255 bytes, no control characters.
+    /// the key, the child is refused. A child needs no key to be started only once. If this run is
+    /// retried after the failure of the child, the next child of the step takes the key. Default:
+    /// none. Range: 1 to 255 bytes, no control characters.
     pub fn key(self, key: impl Into<String>) -> Self {
         let key = key.into();
         self.set(|run| {

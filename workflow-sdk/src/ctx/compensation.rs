@@ -45,13 +45,14 @@ fn run<'a, T: Serialize + DeserializeOwned + Send + 'static>(
 impl<S: Send + Sync + 'static> Ctx<S> {
     /// Arms a compensation. Call it after the step that it undoes.
     ///
-    /// Armed compensations run if the function ends with an error or a panic. They also run if the
-    /// run is canceled or passes its deadline, and the function returns that error. They run one
-    /// after the other, in the reverse order of their calls. Each is a durable step of kind
+    /// Armed compensations run if the function ends with an error or a panic. The error of a cancel
+    /// is one, and a function that has received its deadline has failed, whatever it returns. They
+    /// run one after the other, in the reverse order of their calls. Each is a durable step of kind
     /// `compensation`: it is part of the history, has its own retries, and is not interrupted by a
     /// cancel. If one fails for good, the others still run. The run's error then lists the failure
     /// among its causes, and a canceled run ends as failed, with kind
-    /// [`Compensation`](ErrorKind::Compensation). If the function succeeds, no compensation runs.
+    /// [`Compensation`](ErrorKind::Compensation). No compensation runs if the function succeeds, or
+    /// if the worker ends the run before it returns, for example at the limit of its history.
     ///
     /// A compensation runs after the function has returned. So its body does not borrow from the
     /// function: it receives the worker's state as an `Arc`, and a clone of `value`, such as the

@@ -8,13 +8,14 @@ use std::task::{Context, Poll};
 
 use crate::Result;
 use workflow_engine::model::{ErrorKind, Retry, StoredError, run_retry_delay};
+use workflow_engine::replay::Interruption;
 
 use super::RunCell;
 use super::shield::Shield;
 use workflow_engine::runtime::panic_error;
 
 /// Runs the function and returns its result. If the function fails, its armed compensations run
-/// first.
+/// first. A function that has received that its deadline passed has failed, whatever it returns.
 ///
 /// # Errors
 /// The function's error, with the errors of its compensations among the causes.
@@ -27,7 +28,10 @@ pub async fn run_compensations(
     // continue beside them.
     let result = { CatchPanic(pin!(function)).await };
     let error = match result {
-        Ok(output) => return Ok(output),
+        Ok(output) => match passed_deadline(cell) {
+            None => return Ok(output),
+            Some(error) => error,
+        },
         Err(error) if error.next_input().is_none() => error.into_stored(),
         Err(next) => match armed_at_continue(cell) {
             None => return Err(next),
@@ -39,6 +43,13 @@ pub async fn run_compensations(
     }
     let failures = Shield::new(cell, compensate(cell)).await;
     Err(with_failures(error, failures).into())
+}
+
+/// Returns the error of a deadline that the function has received. A replay delivers the recorded
+/// interruption at the same position, so it finds the same answer.
+fn passed_deadline(cell: &RunCell) -> Option<StoredError> {
+    let interrupted = cell.interrupted().filter(|it| it.delivered && it.by == Interruption::Deadline);
+    interrupted.map(|it| it.by.error())
 }
 
 /// Returns the refusal if compensations are armed. The next generation does not know what they

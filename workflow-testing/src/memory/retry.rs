@@ -14,6 +14,7 @@ pub(super) fn retry(tables: &mut Tables, RetryWrite { claim, until, error, .. }:
         (run.status, run.worker_id, run.error) = (RunStatus::Pending, None, Some(error.clone()));
         (run.crashes, run.lone_crashes) = (0, 0);
     });
+    drop_open_waits(tables, claim.run_id, now);
 }
 
 /// Lets a step of a run be attempted again, if it failed.
@@ -43,16 +44,20 @@ pub(super) fn revive(tables: &mut Tables, write: &ReviveWrite, now: Timestamp) -
         (run.cancel_requested_at, run.paused_at) = (None, None);
         run.available_at = run.deadline_at.map_or(now, |deadline| deadline.min(now));
     });
-    let attempts = tables.attempts_mut(write.run_id);
-    attempts.retain(|_, row| row.kind != StepKind::Interruption);
-    for row in attempts.values_mut().filter(|row| is_open_wait(row)) {
-        row.status = AttemptStatus::Succeeded;
-        (row.output, row.completed_at) = (Some("[]".into()), Some(now.max(row.started_at)));
-    }
+    tables.attempts_mut(write.run_id).retain(|_, row| row.kind != StepKind::Interruption);
+    drop_open_waits(tables, write.run_id, now);
     true
 }
 
+/// Ends the open waits and sleeps of a run that gets another attempt.
+fn drop_open_waits(tables: &mut Tables, run: RunId, now: Timestamp) {
+    for row in tables.attempts_mut(run).values_mut().filter(|row| is_open_wait(row)) {
+        row.status = AttemptStatus::Succeeded;
+        (row.output, row.completed_at) = (None, Some(now.max(row.started_at)));
+    }
+}
+
 fn is_open_wait(row: &StepAttempt) -> bool {
-    let is_wait = matches!(row.kind, StepKind::Signal | StepKind::Approval | StepKind::Event);
+    let is_wait = matches!(row.kind, StepKind::Sleep | StepKind::Signal | StepKind::Approval | StepKind::Event);
     is_wait && row.status == AttemptStatus::Running
 }

@@ -1,6 +1,6 @@
 //! Starts of runs.
 
-use workflow_engine::model::{Lane, NewRun, Run, RunStatus, Timestamp};
+use workflow_engine::model::{Lane, NewRun, Parent, Run, RunStatus, Timestamp};
 use workflow_engine::store::StartOutcome;
 
 use super::tables::Tables;
@@ -36,10 +36,15 @@ pub(super) fn add_gate(tables: &mut Tables, (lane, gate): (&Lane, Option<&str>))
     }
 }
 
-/// Takes the key of this start away from a failed or canceled run.
+/// Takes the key of this start away from a failed or canceled run. The key of a child is taken from
+/// a child of its step alone.
 pub(super) fn free_key(tables: &mut Tables, new: &NewRun) {
     let held = new.key.as_deref().and_then(|key| tables.keyed(&new.lane.workflow, key));
-    let is_free = |run: &&Run| matches!(run.status, RunStatus::Failed | RunStatus::Canceled);
+    let step_of = |parent: &Option<Parent>| parent.as_ref().map(|parent| (parent.run_id, parent.step_key.clone()));
+    let is_free = |run: &&Run| {
+        let may_be_freed = new.parent.is_none() || step_of(&new.parent) == step_of(&run.parent);
+        may_be_freed && matches!(run.status, RunStatus::Failed | RunStatus::Canceled)
+    };
     if let Some(id) = held.filter(is_free).map(|run| run.id)
         && tables.run(new.id).is_none()
     {

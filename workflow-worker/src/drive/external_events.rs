@@ -87,7 +87,10 @@ impl Drive<'_> {
         tracing::warn!(error = error as &dyn std::error::Error, "cannot look for what a run waits for, trying again");
         self.workflow.cell().look_again();
         let fact = next_fact_without_database(&mut self.writes, self.claim.state()).await;
-        self.take_fact(fact)
+        self.take_fact(fact)?;
+        // Other facts than the time may come again and again.
+        self.workflow.fire_timers();
+        Ok(())
     }
 }
 

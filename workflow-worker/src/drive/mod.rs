@@ -256,10 +256,13 @@ impl<'a> Drive<'a> {
     }
 
     /// Ends the run if its history is too large. Logs a warning, once, if it has become large.
+    ///
+    /// A run that was told to end has its grace, and may have something to undo: only the grace
+    /// bounds it.
     fn check_size(&mut self) -> Result<(), Exit> {
         let size = self.workflow.cell().history_size();
         let options = &self.shared.options;
-        if let Some(error) = options.exceeded_by(size) {
+        if let Some(error) = options.exceeded_by(size).filter(|_| self.workflow.cell().interrupted().is_none()) {
             return Err(Exit::Ended(Err(error), None));
         }
         if !self.has_warned_of_size && options.warns_of(size) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::coop::consume_budget;
 use workflow_sdk::Timestamp;
 
 use super::writes::{Answer, UnansweredWrites};
@@ -97,9 +98,15 @@ pub(super) async fn next_fact(
     at_most: Duration,
     saturation: Option<&SaturationWatch>,
 ) -> Fact {
+    // If a body wakes itself at once, nothing below waits, and the other tasks of the thread would
+    // never have their turn.
+    consume_budget().await;
     tokio::select! {
         biased;
         answer = writes.next_answer() => Fact::Answered(answer),
+        // Before the notification: a body that is woken again and again would keep timers waiting
+        // until it ends.
+        () = std::future::ready(()), if at_most.is_zero() => Fact::TimeIsOver,
         () = claim.notified() => Fact::Notified,
         () = sleep(at_most) => Fact::TimeIsOver,
         () = changed(saturation) => Fact::SaturationChanged,
@@ -109,6 +116,7 @@ pub(super) async fn next_fact(
 /// Waits for the first fact while the database does not answer. The end of a transaction's commit
 /// is left to the next wait.
 pub(super) async fn next_fact_without_database(writes: &mut UnansweredWrites, claim: &ClaimState) -> Fact {
+    consume_budget().await;
     tokio::select! {
         biased;
         answer = writes.next_record_answer() => Fact::Answered(answer),

@@ -7,6 +7,7 @@ use crate::model::{ErrorKind, RUNNING_ROW_DELAY, StepKind, StoredError, Timestam
 
 use crate::replay::call::{Attempt, CallId, Delivered, Phase, StepOptions, Wait, Work};
 use crate::replay::deliveries::Receiver;
+use crate::replay::history::LastAttempt;
 use crate::replay::records::{CommitRow, Record};
 
 use super::Machine;
@@ -69,9 +70,13 @@ impl Machine {
     }
 
     fn begin_sleep(&mut self, id: CallId, wait: Wait, now: Timestamp) {
-        let started = self.recorded.history.step(self.calls.key(id)).and_then(|step| {
-            let until = serde_json::from_str::<Timestamp>(step.last.output.as_deref()?).ok()?;
-            Some((until, step.last.started_at))
+        let last = self.recorded.history.step(self.calls.key(id)).map(|step| &step.last);
+        // A row that has ended without an outcome is one of an earlier attempt of the run. The
+        // sleep begins anew: a step that is attempted again has the whole time of its timeout.
+        let attempt = last.map_or(1, LastAttempt::next);
+        let started = last.filter(|last| !last.has_ended).and_then(|last| {
+            let until = serde_json::from_str::<Timestamp>(last.output.as_deref()?).ok()?;
+            Some((until, last.started_at))
         });
         let (until, started_at) = started.unwrap_or_else(|| {
             let now = self.time.tick(now);
@@ -81,10 +86,10 @@ impl Machine {
                 Wait::Until(until) => until,
             };
             let output = Some(until.as_micros().to_string());
-            self.record(id, Record { output, ..Record::begun(1, StepKind::Sleep, now) });
+            self.record(id, Record { output, ..Record::begun(attempt, StepKind::Sleep, now) });
             (until, now)
         });
-        self.calls.set_phase(id, Phase::Sleeping { until, started_at });
+        self.calls.set_phase(id, Phase::Sleeping { attempt, until, started_at });
         self.timers.begin_wait(until, id);
     }
 
@@ -131,7 +136,7 @@ impl Machine {
         }
         let purpose = in_generation(self.generation, format!("retry {key} {attempt}"));
         let fraction = derived_fraction(self.run_id, &purpose);
-        let attempt = if self.is_retry { options.retry.round_of(attempt) } else { attempt };
+        let attempt = if self.is_retry() { options.retry.round_of(attempt) } else { attempt };
         let delay = options.retry.delay_after(attempt, fraction)?;
         Some(error.retry_after().unwrap_or(delay))
     }
@@ -221,12 +226,16 @@ impl Machine {
     /// records long attempts, asks for seats again. Returns the calls to poll. None fires before
     /// the commit of an outcome that was delivered early: a body could begin.
     pub fn fire_timers(&mut self, now: Timestamp) -> Vec<CallId> {
-        let mut fired = Vec::new();
+        let (mut fired, mut kept) = (Vec::new(), Vec::new());
         if self.early.is_some() {
             return fired;
         }
         while let Some((at, id)) = self.timers.take_due(now) {
             if self.external.is_met(id) {
+                continue;
+            }
+            if self.external.may_be_met(id) {
+                kept.push((at, id));
                 continue;
             }
             self.timers.end_wait(at, id);
@@ -238,15 +247,18 @@ impl Machine {
             self.fire(id, at, now);
             fired.push(id);
         }
+        for (at, id) in kept {
+            self.timers.set(at, id);
+        }
         fired
     }
 
     fn fire(&mut self, id: CallId, at: Timestamp, now: Timestamp) {
         match *self.calls.phase(id) {
-            Phase::Sleeping { until, started_at } => {
+            Phase::Sleeping { attempt, until, started_at } => {
                 let completed_at = self.time.tick(now);
                 let output = Some(until.as_micros().to_string());
-                self.decide(id, completed_at, Record { output, ..Record::begun(1, StepKind::Sleep, started_at) });
+                self.decide(id, completed_at, Record { output, ..Record::begun(attempt, StepKind::Sleep, started_at) });
             }
             Phase::AwaitingSignal => self.fire_signal_wait(id, now),
             Phase::BackingOff { attempt, options, .. } => self.allow_body(id, attempt, options),

@@ -1,6 +1,7 @@
 //! The machine: coordinates the owners of a run's replay state.
 
 mod attempts;
+mod child_waits;
 mod delivery;
 mod early;
 mod event_waits;
@@ -29,6 +30,7 @@ use super::time::RunTime;
 use super::timers::Timers;
 use super::withheld::Withheld;
 
+use child_waits::EarlierChildren;
 use event_waits::EventWaits;
 use seats::Seats;
 
@@ -40,8 +42,8 @@ pub struct Machine {
     run_id: RunId,
     /// How often the run has continued as new.
     generation: i64,
-    /// Whether the run was retried, so that its failed steps are attempted again.
-    is_retry: bool,
+    /// The number of the run's attempt, from 1.
+    attempt: u32,
     has_children: bool,
     event_waits: EventWaits,
     calls: Calls,
@@ -68,6 +70,7 @@ struct Recorded {
     publications: Publications,
     withheld: Withheld,
     seats: Seats,
+    earlier_children: EarlierChildren,
 }
 
 impl Machine {
@@ -82,11 +85,18 @@ impl Machine {
         Self {
             run_id,
             generation,
-            is_retry: false,
+            attempt: 1,
             has_children,
             event_waits,
             calls: Calls::without_key(interruption::KEY),
-            recorded: Box::new(Recorded { history, patches, publications, withheld: Withheld::default(), seats }),
+            recorded: Box::new(Recorded {
+                history,
+                patches,
+                publications,
+                withheld: Withheld::default(),
+                seats,
+                earlier_children: EarlierChildren::default(),
+            }),
             deliveries: Deliveries::new(next_position, interrupted.map(|interrupted| interrupted.position())),
             early: None,
             records: Records::new(epoch, size),
@@ -101,10 +111,16 @@ impl Machine {
     }
 
     /// Sets the number of the run's attempt, from 1. From the second attempt on, a step that has
-    /// used up its attempts has its policy's number of attempts again.
+    /// used up its attempts has its policy's number of attempts again, and a child that an earlier
+    /// attempt has started is started anew if it does not succeed.
     #[must_use]
     pub fn with_attempt(self, attempt: u32) -> Self {
-        Self { is_retry: attempt > 1, ..self }
+        Self { attempt, ..self }
+    }
+
+    /// Returns whether the run was retried, so that its failed steps are attempted again.
+    fn is_retry(&self) -> bool {
+        self.attempt > 1
     }
 
     /// Returns the time of the last delivered outcome.

@@ -1,27 +1,19 @@
-//! Begins and ends waits for external events: signals, decisions, and the ends of children.
+//! Begins and ends waits for signals, decisions and events, and takes the results of looks.
 
 use serde::Serialize;
 
-use crate::model::{
-    Effect, ErrorKind, InboxSignal, LeftWait, NewRun, Parent, RunId, StepKind, StoredError, Timestamp, WaitNote,
-    approval_signal, derived_run_id, event_signal,
-};
+use crate::model::{Effect, InboxSignal, LeftWait, Timestamp, WaitNote, approval_signal, event_signal};
 
 use super::Machine;
 use crate::replay::call::{CallId, CallPoll, Delivered, Phase, Work};
-use crate::replay::deliveries::Receiver;
-use crate::replay::external::{AwaitedEvents, BegunWait, ChildCall, ChildEnd, ChildNote, SignalWait};
-use crate::replay::records::{Record, Sent};
+use crate::replay::external::{AwaitedEvents, BegunWait, ChildEnd, SignalWait};
+use crate::replay::history::LastAttempt;
+use crate::replay::records::Record;
 
 impl Machine {
     /// Polls a wait for a signal.
     pub fn poll_signal(&mut self, id: CallId, wait: impl FnOnce() -> SignalWait, now: Timestamp) -> CallPoll {
         self.poll(id, || Work::Signal(wait()), now)
-    }
-
-    /// Polls a child.
-    pub fn poll_child(&mut self, id: CallId, child: impl FnOnce() -> ChildCall, now: Timestamp) -> CallPoll {
-        self.poll(id, || Work::Child(child()), now)
     }
 
     /// Returns the external events that the run waits for, if the drive has to look for them now.
@@ -41,12 +33,6 @@ impl Machine {
         self.external.are_awaited()
     }
 
-    /// Returns whether the run waits for the end of a child.
-    #[must_use]
-    pub fn awaits_children(&self) -> bool {
-        self.external.are_children_awaited()
-    }
-
     /// Takes the results of a look: the first signals, whether there are more, and the children
     /// that have ended. Records the waits for which nothing was found.
     pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {
@@ -55,6 +41,7 @@ impl Machine {
         for end in ended {
             self.child_ended(end, now);
         }
+        self.record_earlier_children();
         for (id, wait) in self.external.take_unrecorded() {
             let note = WaitNote { until: wait.until, to: wait.to.clone(), event: None };
             let record = Record { output: json(&note), ..Record::begun(wait.attempt, wait.kind, wait.started_at) };
@@ -68,7 +55,7 @@ impl Machine {
         let last = self.recorded.history.step(key).map(|step| &step.last);
         // A row without an outcome that has ended is one of a wait that was dropped, mostly because
         // the run failed meanwhile. The wait begins anew, with a row and a timeout of its own.
-        let attempt = last.map_or(1, |last| last.number.saturating_add(u32::from(last.has_ended)));
+        let attempt = last.map_or(1, LastAttempt::next);
         let begun = last.filter(|last| !last.has_ended).map(|last| {
             let note = last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
             (last.started_at, note.unwrap_or_default())
@@ -91,7 +78,7 @@ impl Machine {
         if is_event {
             self.event_waits.begin(recorded);
             // The end of a failed run has ended its waits.
-            if !recorded || self.is_retry {
+            if !recorded || self.is_retry() {
                 self.register_event_wait(id);
             }
         }
@@ -153,96 +140,6 @@ impl Machine {
             };
             self.record(id, ended);
         }
-    }
-
-    /// Starts a child, or continues to wait for a recorded one.
-    pub(super) fn begin_child(&mut self, id: CallId, child: ChildCall, now: Timestamp) {
-        let key = self.calls.key(id).to_owned();
-        let begun = self.recorded.history.step(&key).and_then(|step| {
-            let note = serde_json::from_str::<ChildNote>(step.last.output.as_deref()?).ok()?;
-            Some((note.run_id, step.last.started_at))
-        });
-        if let Some((run_id, started_at)) = begun {
-            self.external.await_recorded_child(id, run_id);
-            return self.wait_for_child(id, run_id, started_at);
-        }
-        let now = self.time.tick(now);
-        let run_id = derived_run_id(self.run_id, &format!("child {} of generation {}", key, self.generation), now);
-        let parent = Parent { run_id: self.run_id, step_key: key, on_end: child.on_parent_end };
-        let run = NewRun { id: run_id, parent: Some(parent), ..*child.run };
-        let begun = Record { effect: Effect::Start(Box::new(run)), ..Record::begun(1, StepKind::Child, now) };
-        self.has_children = true;
-        if child.detached {
-            let output = format!("\"{run_id}\"");
-            let outcome = Delivered::Recorded(output.clone());
-            return self.decide_as(id, now, Record { output: Some(output), ..begun }, outcome);
-        }
-        self.record(id, Record { output: json(&ChildNote { run_id }), ..begun });
-        self.external.await_child(id, run_id);
-        self.wait_for_child(id, run_id, now);
-    }
-
-    fn wait_for_child(&mut self, id: CallId, run_id: RunId, started_at: Timestamp) {
-        self.timers.begin_external_wait(None, id);
-        self.calls.set_phase(id, Phase::AwaitingChild { run_id, started_at });
-    }
-
-    fn child_ended(&mut self, end: ChildEnd, now: Timestamp) {
-        let Some(id) = self.external.remove_child(end.run_id) else { return };
-        let Phase::AwaitingChild { started_at, .. } = *self.calls.phase(id) else { return };
-        self.timers.end_external_wait(None, id);
-        let completed_at = self.time.tick(now);
-        let begun = Record::begun(1, StepKind::Child, started_at);
-        match end.result {
-            Ok(output) => {
-                let outcome = Delivered::Recorded(output.clone());
-                self.decide_as(id, completed_at, Record { output: Some(output), ..begun }, outcome);
-            }
-            Err(error) => {
-                let error = error.of_step(self.calls.key(id));
-                self.decide(id, completed_at, Record { error: Some(error), ..begun });
-            }
-        }
-    }
-
-    /// Stops waiting for the end of a child.
-    pub(super) fn drop_child(&mut self, id: CallId, run_id: RunId) {
-        self.external.remove_child(run_id);
-        self.timers.end_external_wait(None, id);
-    }
-
-    /// Notes that the oldest record that was handed out started a child whose key belongs to
-    /// another run. Neither the record nor the child was written.
-    pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
-        let id = match self.records.answered() {
-            Some(Sent::Progress(id)) => id,
-            Some(Sent::Outcome(position, Receiver::Call(id))) => {
-                self.deliveries.give_up(position);
-                id
-            }
-            Some(Sent::Note | Sent::Seat(_) | Sent::Outcome(_, Receiver::Run)) | None => return,
-        };
-        let started_at = match *self.calls.phase(id) {
-            Phase::AwaitingChild { run_id, started_at } => {
-                self.drop_child(id, run_id);
-                started_at
-            }
-            Phase::Decided { completed_at, .. } => completed_at,
-            _ => return,
-        };
-        let message = format!(
-            "the key of this child belongs to run {by}, which this step did not start; \
-             use a key of its own, or none: a child is started once for each step anyway"
-        );
-        let error = StoredError::new(ErrorKind::Refused, message).fatal().of_step(self.calls.key(id));
-        let completed_at = self.time.tick(now);
-        self.decide(id, completed_at, Record { error: Some(error), ..Record::begun(1, StepKind::Child, started_at) });
-    }
-
-    /// Returns whether the run may have children.
-    #[must_use]
-    pub fn has_children(&self) -> bool {
-        self.has_children
     }
 }
 

@@ -112,7 +112,7 @@ impl<T: BatchTarget> OpenBatch<'_, T> {
     }
 
     /// Inserts runs after it has freed their keys.
-    async fn insert_freeing(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, T::Error> {
+    pub(super) async fn insert_freeing(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, T::Error> {
         self.free_keys(runs, &BTreeSet::new()).await?;
         self.target.insert_runs(runs).await
     }

@@ -77,7 +77,7 @@ impl Drive {
         let settings = RunSettings {
             run_id: run_id(),
             epoch: 1,
-            attempt: 1,
+            attempt: 1 + table.retries,
             generation: table.generation,
             depth: 0,
             lane: Lane { queue: "default".into(), workflow: "flow".into(), version: "1".into() },
@@ -281,7 +281,7 @@ impl Drive {
     pub(crate) fn read_external_events(&mut self, table: &Table) -> bool {
         let Some(awaited) = self.cell.begin_look() else { return false };
         let (signals, more) = table.external.inbox(&awaited.signals);
-        self.cell.looked(signals, more, table.external.ended(&awaited.children));
+        self.cell.looked(signals, more, table.external.ended(&awaited));
         true
     }
 

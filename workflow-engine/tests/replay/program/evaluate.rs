@@ -82,6 +82,7 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
             Node::Child { leaf, detached, key_taken } => wait_for_child(*leaf, *detached, *key_taken, ctx).await,
             Node::Seq(children) => in_sequence(children, ctx).await,
             Node::Scope(children) => in_sequence(children, &ctx.scope("s")).await,
+            Node::Own { leaf, within } => in_sequence(within, &ctx.scope(format!("own {leaf}"))).await,
             Node::Map(plan, items) => run_map(plan, items, ctx).await,
             Node::FirstOf(children) => {
                 let (index, value) = ctx.race(branches(children)).await.expect("a race with branches");

@@ -43,6 +43,11 @@ pub(crate) enum Node {
     /// `ctx.race`.
     FirstOf(Vec<Node>),
     Scope(Vec<Node>),
+    /// A scope that no other node has.
+    Own {
+        leaf: usize,
+        within: Vec<Node>,
+    },
     Timeout {
         leaf: usize,
         millis: u64,
@@ -96,13 +101,18 @@ pub(crate) struct Plan {
 }
 
 impl Node {
-    /// Returns the program with another name for each step. A key then does not depend on the way
+    /// Returns the program with another name for each call. A key then does not depend on the way
     /// that the run takes.
     pub(crate) fn with_own_names(self) -> Self {
         let all = |children: Vec<Self>| children.into_iter().map(Self::with_own_names).collect();
         match self {
             Self::Step(plan) => Self::Step(Plan { name: format!("step {}", plan.leaf).leak(), ..plan }),
-            Self::Sleep { .. } => self,
+            Self::Sleep { leaf, .. } | Self::Signal { leaf, .. } | Self::Child { leaf, .. } => {
+                Self::Own { leaf, within: vec![self] }
+            }
+            Self::Timeout { leaf, millis, within } => {
+                Self::Own { leaf, within: vec![Self::Timeout { leaf, millis, within: all(within) }] }
+            }
             node => {
                 let children = all(node.children().to_vec());
                 node.with_children(children)
@@ -152,6 +162,7 @@ impl Node {
             | Self::Map(_, children)
             | Self::FirstOf(children)
             | Self::Scope(children)
+            | Self::Own { within: children, .. }
             | Self::Timeout { within: children, .. }
             | Self::Shield(children)
             | Self::Saga { branch: children, .. }
@@ -172,6 +183,7 @@ impl Node {
             | Self::Map(_, children)
             | Self::FirstOf(children)
             | Self::Scope(children)
+            | Self::Own { within: children, .. }
             | Self::Timeout { within: children, .. }
             | Self::Shield(children)
             | Self::Saga { branch: children, .. }
