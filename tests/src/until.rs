@@ -12,7 +12,7 @@ static CHANGES: LazyLock<watch::Sender<()>> = LazyLock::new(|| watch::Sender::ne
 /// The longest time between two looks. Some facts come without an event: another process commits,
 /// or the system does something.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Has all waits look for their facts again.
 pub fn changed() {
@@ -33,7 +33,7 @@ impl Observer for LookAgain {
 /// note of a probe, and otherwise every 50 milliseconds.
 ///
 /// # Panics
-/// Panics with `what` after 60 seconds: long enough for a busy machine, so a test never passes or
+/// Panics with `what` after 20 seconds: long enough for a busy machine, so a test never passes or
 /// fails by speed.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
