@@ -143,6 +143,11 @@ fn checks(value: &Value, times: usize, repeats: usize) -> usize {
     parts.saturating_add(times)
 }
 
+/// Returns the size of a value that is no schema, whatever its fields are called.
+fn size_of_data(value: &Value) -> SchemaSize {
+    SchemaSize { nodes: checks(value, 1, 1), ..SchemaSize::default() }
+}
+
 fn saturating_sum(numbers: impl Iterator<Item = usize>) -> usize {
     numbers.fold(0, usize::saturating_add)
 }
@@ -172,10 +177,14 @@ impl<'a> Unfolding<'a> {
                 for (name, field) in fields {
                     all.nodes += name.len() / BYTES_OF_VALUE;
                     self.add_keyword(&mut all, name, field, depth)?;
-                    match name.as_str() {
-                        "properties" | "$defs" | "definitions" => all.add(self.named(field, depth + 1)?),
-                        _ => all.add(self.size(field, depth + 1)?),
-                    }
+                    all.add(match name.as_str() {
+                        "const" | "enum" | "default" | "examples" => size_of_data(field),
+                        "properties" | "$defs" | "definitions" => {
+                            self.named(field, SchemaSize::add_beside, depth + 1)?
+                        }
+                        "patternProperties" | "dependentSchemas" => self.named(field, SchemaSize::add, depth + 1)?,
+                        _ => self.size(field, depth + 1)?,
+                    });
                 }
                 if fields.contains_key("unevaluatedItems") || fields.contains_key("unevaluatedProperties") {
                     all.has_unevaluated = true;
@@ -188,13 +197,18 @@ impl<'a> Unfolding<'a> {
         all.within_bounds()
     }
 
-    /// Returns the size of schemas that apply to one property each.
-    fn named(&mut self, value: &'a Value, depth: usize) -> Result<SchemaSize, String> {
+    /// Returns the size of schemas by their names, which are no keywords.
+    fn named(
+        &mut self,
+        value: &'a Value,
+        add: fn(&mut SchemaSize, SchemaSize),
+        depth: usize,
+    ) -> Result<SchemaSize, String> {
         let Value::Object(schemas) = value else { return self.size(value, depth) };
         let mut all = SchemaSize { nodes: 1, ..SchemaSize::default() };
         for (name, schema) in schemas {
             all.nodes += name.len() / BYTES_OF_VALUE;
-            all.add_beside(self.size(schema, depth + 1)?);
+            add(&mut all, self.size(schema, depth + 1)?);
         }
         all.within_bounds()
     }
@@ -318,6 +332,8 @@ mod tests {
         let long = "a".repeat(LONGEST_PATTERN + 1);
         let many: Vec<Value> = (0..=MOST_PATTERNS).map(|at| json!({ "pattern": format!("a{at}") })).collect();
         let nested = (0..=DEEPEST).fold(json!({}), |below, _| json!({ "not": below }));
+        let hidden: Value =
+            serde_json::from_str(&doubled(40)["$defs"].to_string().replace("$defs", "default")).unwrap();
         let unevaluated = (0..20).fold(json!({}), |below, _| json!({ "not": below, "unevaluatedItems": false }));
         for hostile in [
             doubled(40),
@@ -330,7 +346,9 @@ mod tests {
             json!({ "$dynamicRef": "#/$defs/a" }),
             json!({ "$id": "https://a.test/s", "$ref": "https://a.test/s#/$defs/a", "$defs": { "a": true } }),
             json!({ "items": { "$id": "https://a.test/", "$ref": "#/$defs/a" }, "$defs": { "a": true } }),
-            json!({ "const": { "a": { "$ref": "#/none" } } }),
+            json!({ "properties": { "a": { "$ref": "#/none" } } }),
+            json!({ "$ref": "#/default/d40", "default": hidden }),
+            json!({ "patternProperties": { "default": { "$ref": "#/default/d40" } }, "default": hidden }),
             json!({ "pattern": long.clone() }),
             json!({ "patternProperties": { long: true } }),
         ] {
@@ -354,6 +372,9 @@ mod tests {
     fn the_size_has_the_targets_in_place_of_the_references() {
         let small = SchemaSize::of(&json!({ "properties": { "$ref": { "pattern": "a" } } })).unwrap();
         assert_eq!((small.patterns, small.has_references), (1, false));
+        let examples = json!([{ "id": "a", "$ref": "none", "pattern": "(" }]);
+        let data = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "enum": examples } }, "examples": examples });
+        assert_eq!(SchemaSize::of(&data).map(|size| (size.patterns, size.has_references)), Ok((0, true)));
         let [shorter, longer] = [3, 4].map(|times| SchemaSize::of(&doubled(times)).unwrap());
         assert!(longer.has_references && !longer.is_recursive && longer.nodes > 3 * shorter.nodes / 2);
         let tree = SchemaSize::of(&json!({ "properties": { "children": { "items": { "$ref": "#" } } } })).unwrap();

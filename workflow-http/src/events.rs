@@ -123,9 +123,10 @@ pub async fn stream_of_changes(
 ) -> Result<Response, OperateError> {
     let open = streams.open()?;
     let (list, page) = resumed(operate, list, last_id).await?;
-    let first = match page.reset || !page.items.is_empty() {
-        true => frame_of(&list.of, &page, Frame::first()),
-        false => Frame::first().place(page.cursor.as_str()),
+    let first = if page.reset || !page.items.is_empty() {
+        frame_of(&list.of, &page, Frame::first())
+    } else {
+        Frame::first().place(page.cursor.as_str())
     };
     let source = Changes { operate: Arc::clone(operate), list: list.cursor(page.cursor).wait(SILENCE) };
     Ok(respond(open, Next::Frame(first), source))

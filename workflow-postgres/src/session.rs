@@ -138,9 +138,9 @@ impl PostgresStore {
         commit(connection, context, memory, writes, bound.statement).await
     }
 
-    /// Runs a read on the executor's connection while that rests: there its plan is kept, which
-    /// takes the server longer to make than to execute. `None`: a batch has the connection, or it
-    /// fails, and the read belongs on another one.
+    /// Runs a read on the executor's connection while that rests. The session keeps the plan of the
+    /// read, and the server takes longer to make such a plan than to execute it. `None`: a batch
+    /// has the connection, or the read has failed there. Then run it on another connection.
     ///
     /// A read that is dropped half-way closes the connection, as a commit does.
     pub(super) async fn read_at_rest<T>(

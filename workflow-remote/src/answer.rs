@@ -76,3 +76,19 @@ pub(crate) fn too_large(server: &str, most: usize) -> OperateError {
     let message = format!("{server} sends an answer of more than {most} bytes");
     OperateError::new(OperateErrorCode::TooLarge, message, "ask for fewer rows or items at once")
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn an_answer_of_a_proxy_is_told_from_that_of_a_wrong_url() {
+        for (status, says) in [(404, "prefix"), (502, "proxy"), (504, "proxy")] {
+            let reply = Reply { status, body: Bytes::from_static(b"<html>") };
+            let error = read::<()>("http://a", reply).unwrap_err();
+            assert!(error.code == OperateErrorCode::Unavailable && error.help.contains(says), "{status}: {error:?}");
+        }
+    }
+}

@@ -91,9 +91,13 @@ impl Remote {
         let response = self.http.request(request).await.map_err(|error| answer::unreached(&self.base, &error))?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-            true => answer::too_large(&self.base, LARGEST_ANSWER),
-            false => answer::unreached(&self.base, &*error),
+        let body = body.map_err(|error| {
+            let is_too_large = error.is::<LengthLimitError>();
+            if is_too_large {
+                answer::too_large(&self.base, LARGEST_ANSWER)
+            } else {
+                answer::unreached(&self.base, &*error)
+            }
         })?;
         Ok(Reply { status, body: body.to_bytes() })
     }

@@ -48,7 +48,7 @@ async fn serve(app: Router) -> String {
 async fn remote_of(live: &Live) -> Remote {
     let access = Access::token("s3cr3t", Actor::admin("ada"));
     let url = serve(Router::new().nest("/workflows", router(live.client.clone(), access))).await;
-    Remote::new(&format!("{url}/workflows/")).unwrap().token("s3cr3t").unwrap()
+    Remote::new(&format!("{url}/workflows/")).unwrap().token("s3cr3t").unwrap().timeout(Duration::MAX)
 }
 
 async fn start(operate: &dyn Operate, workflow: &str, input: &str) -> RunId {

@@ -95,35 +95,19 @@ pub async fn a_retry_takes_the_output_of_a_child_that_was_retried(db: Live) {
     working.stop().await;
 }
 
-/// Refunds with a child, with a policy of its own.
-struct Patient;
-
-impl Workflow for Patient {
-    type State = Probe;
-    type Input = ();
-    type Output = usize;
-    const NAME: &'static str = "patient";
-    const VERSION: &'static str = "1";
-    const RETRY: Option<Retry> = Some(Retry::fixed(Duration::from_millis(1)).max_attempts(3));
-
-    async fn run(ctx: &Ctx<Probe>, _: ()) -> Result<usize> {
-        if ctx.attempt() == 3 {
-            ctx.state().note("mended");
-        }
-        ctx.child(refund, 100).key(KEY).await
+/// Refunds with a child.
+#[workflow(retry = Retry::fixed(Duration::from_millis(1)).max_attempts(3))]
+async fn patient(ctx: &Ctx<Probe>) -> Result<usize> {
+    if ctx.attempt() == 3 {
+        ctx.state().note("mended");
     }
-}
-
-impl RunsWith<Probe> for Patient {
-    fn project(worker: &Arc<Probe>) -> Arc<Probe> {
-        Arc::clone(worker)
-    }
+    ctx.child(refund, 100).key(KEY).await
 }
 
 pub async fn a_policy_starts_a_failed_child_anew(db: Live) {
     let probe = Probe::new();
-    let working = LocalWorker::start(worker(&db, &probe).register(Patient));
-    let run = db.client.start(Patient, ()).await.unwrap();
+    let working = LocalWorker::start(worker(&db, &probe).register(patient));
+    let run = db.client.start(patient, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
     let children = runs_of(&db, "refund").await;
     assert_eq!(children.iter().map(|child| child.key.is_some()).collect::<Vec<_>>(), [false, false, true]);
@@ -199,35 +183,19 @@ pub async fn a_retry_starts_a_canceled_child_anew(db: Live) {
 }
 
 /// [`checks`] with a policy, which lets the child go on.
-struct ChecksAgain;
-
-impl Workflow for ChecksAgain {
-    type State = Probe;
-    type Input = ();
-    type Output = u64;
-    const NAME: &'static str = "checks-again";
-    const VERSION: &'static str = "1";
-    const RETRY: Option<Retry> = Some(Retry::fixed(Duration::ZERO).max_attempts(2));
-
-    async fn run(ctx: &Ctx<Probe>, _: ()) -> Result<u64> {
-        if ctx.attempt() == 2 {
-            ctx.state().note("mended");
-        }
-        check_beside_a_child(ctx).await
+#[workflow(retry = Retry::fixed(Duration::ZERO).max_attempts(2))]
+async fn checks_again(ctx: &Ctx<Probe>) -> Result<u64> {
+    if ctx.attempt() == 2 {
+        ctx.state().note("mended");
     }
-}
-
-impl RunsWith<Probe> for ChecksAgain {
-    fn project(worker: &Arc<Probe>) -> Arc<Probe> {
-        Arc::clone(worker)
-    }
+    check_beside_a_child(ctx).await
 }
 
 pub async fn a_retried_run_awaits_a_child_that_goes_on(db: Live) {
     let probe = Probe::new();
-    let working = LocalWorker::start(db.worker(probe.clone()).register(ChecksAgain).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(probe.clone()).register(checks_again).linger(Duration::ZERO));
     let child_worker = LocalWorker::start(db.worker(()).register(waits));
-    let run = db.client.start(ChecksAgain, ()).await.unwrap();
+    let run = db.client.start(checks_again, ()).await.unwrap();
     holds("the child is started", async || !runs_of(&db, "waits").await.is_empty()).await;
     probe.open("waits");
     holds("the second attempt waits", async || {

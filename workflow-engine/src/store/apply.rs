@@ -334,11 +334,11 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if !continues.is_empty() {
             self.target.continue_runs(&continues).await?;
         }
-        continues.iter().for_each(|write| self.ended.generation(write.claim.run_id));
+        continues.iter().for_each(|write| self.ended.part(write.claim.run_id));
         if !retries.is_empty() {
             self.target.retry_runs(&retries).await?;
         }
-        retries.iter().for_each(|write| self.ended.attempt(write.claim.run_id));
+        retries.iter().for_each(|write| self.ended.part(write.claim.run_id));
         let again = retries.iter().flat_map(|write| write.again.iter().map(|key| (write.claim.run_id, key.as_str())));
         reset_outcomes(self.target, again.collect()).await
     }

@@ -32,13 +32,9 @@ impl Ended {
         }
     }
 
-    /// Adds the generation of a run that continues as new.
-    pub(super) fn generation(&mut self, run: RunId) {
-        self.with_event_waits.insert(run);
-    }
-
-    /// Adds the attempt of a run that is tried again. Its children go on.
-    pub(super) fn attempt(&mut self, run: RunId) {
+    /// Adds the generation of a run that continues as new, or the attempt of one that is tried
+    /// again. Its children go on.
+    pub(super) fn part(&mut self, run: RunId) {
         self.with_event_waits.insert(run);
     }
 

@@ -75,7 +75,7 @@ impl<O> RetryRun<O> {
             Some(StartTime::Now | StartTime::After(_)) => None,
         };
         if let Some(deadline) = deadline
-            && deadline <= self.client.read(self.client.store().now()).await?
+            && deadline <= self.client.now().await?
         {
             return Err(ClientError::DeadlinePassed { run_id, deadline });
         }

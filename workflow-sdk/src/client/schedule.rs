@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// Returns the time of the database.
-    pub(super) async fn now(&self) -> Result<Timestamp, ClientError> {
+    pub(crate) async fn now(&self) -> Result<Timestamp, ClientError> {
         self.read(self.store().now()).await
     }
 }

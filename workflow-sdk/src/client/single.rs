@@ -135,7 +135,7 @@ impl SingleOptions {
     /// The database's clock decides, so all processes agree about the number.
     pub(super) async fn number(&self, client: &Client, run: &mut NewRun) -> Result<(), ClientError> {
         let Some((period, key)) = &self.once_per else { return Ok(()) };
-        let now = client.read(client.store().now()).await?;
+        let now = client.now().await?;
         let key = throttle_key(key, *period, now);
         check_name(NameSubject::SingleKey, &key)?;
         run.key = Some(key);

@@ -152,7 +152,7 @@ pub struct BulkPage {
 /// See [`OperateBulk::bulk_preview`](super::OperateBulk::bulk_preview).
 pub(super) async fn preview(client: &Client, query: &Query) -> Result<BulkPreview, OperateError> {
     let store = client.store().as_ref();
-    let now = client.read(store.now()).await?;
+    let now = client.now().await?;
     let blockers = client.read(Blockers::read(store, query, now)).await?;
     let mut list = RunList {
         conditions: conditions(query, now, blockers),

@@ -142,7 +142,7 @@ impl From<FailureRow> for FailureView {
 pub(super) async fn failures(client: &Client, list: ListFailures) -> Result<FailurePage, OperateError> {
     OperateError::check_limit(list.limit, ListFailures::MAX_LIMIT, "groups of failures")?;
     let since = match list.since {
-        Some(since) => Some(since.at(client.read(client.store().now()).await?)),
+        Some(since) => Some(since.at(client.now().await?)),
         None => None,
     };
     let rows = client.read(client.store().failures()).await?;

@@ -170,3 +170,24 @@ pub(super) async fn published(client: &Client, id: RunId, name: &str) -> Result<
     let value = value.map_err(|_| OperateError::not_understood(format!("the value {name:?} is not understood")))?;
     Ok(StoredPayload::of(value.value.get().to_owned(), u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_at_its_bytes_but_not_before_its_first_item() {
+        let half = PAGE_BYTES / 2;
+        for (sizes, left, is_cut) in [
+            (vec![half, half], 2, false),
+            (vec![half, half, 1], 2, true),
+            (vec![PAGE_BYTES + 1, 1], 1, true),
+            (vec![PAGE_BYTES + 1], 1, false),
+            (vec![], 0, false),
+        ] {
+            let item = |size: &usize| EmittedItem { number: 1, item: "0".repeat(*size) };
+            let mut items: Vec<_> = sizes.iter().map(item).collect();
+            assert_eq!((cut(&mut items), items.len()), (is_cut, left), "{sizes:?}");
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub struct RunDetail {
 pub(super) async fn run(client: &Client, id: RunId) -> Result<RunDetail, OperateError> {
     let run = found(client, id).await?;
     let explanation = client.explain_read(&run).await?;
-    let now = client.read(client.store().now()).await?;
+    let now = client.now().await?;
     let why = explanation.to_string();
     let payload = |text: &String| StoredPayload::of(text.clone(), u64::from(SHOWN_BYTES));
     let (input, output, error) = (payload(&run.input), run.output.as_ref().map(payload), run.error.clone());
@@ -120,7 +120,7 @@ fn scan_of((newer_than, older_than): (RunId, RunId), rows: u32) -> RunScan {
 pub(super) async fn find(client: &Client, id: &str, limit: u32) -> Result<Vec<RunSummary>, OperateError> {
     let digits = digits(id)?;
     OperateError::check_limit(limit, MOST_FOUND, "runs")?;
-    let now = client.read(client.store().now()).await?;
+    let now = client.now().await?;
     let scan = scan_of(range(&digits), limit);
     let mut found = client.read(client.store().scan(&scan)).await?.runs;
     if found.is_empty() {

@@ -173,7 +173,7 @@ pub(super) async fn schedules(client: &Client, list: ListSchedules) -> Result<Sc
     let after = cursor.map(|cursor| cursor.place::<String>(LIST)).transpose()?;
     let store = client.store();
     let mut rows = client.read(store.schedules(after.as_deref(), limit + 1)).await?;
-    let now = client.read(store.now()).await?;
+    let now = client.now().await?;
     let has_more = rows.len() > usize::try_from(limit).unwrap_or(usize::MAX);
     if has_more {
         rows.pop();
@@ -197,7 +197,7 @@ pub(super) async fn schedule(client: &Client, name: &str) -> Result<ScheduleView
         let known = client.read(store.schedules(None, MOST_NAMES)).await?;
         return Err(OperateError::unknown_name("schedule", name, known.iter().map(|row| row.name.as_str())));
     };
-    let now = client.read(store.now()).await?;
+    let now = client.now().await?;
     view(&row, now).map_err(|unreadable| OperateError::not_understood(unreadable.reason))
 }
 

@@ -312,7 +312,7 @@ impl Stats {
 
 /// See [`OperateStatistics::stats`](super::OperateStatistics::stats).
 pub(super) async fn stats(client: &Client, list: ListStats) -> Result<StatsPage, OperateError> {
-    let now = client.read(client.store().now()).await?;
+    let now = client.now().await?;
     let range = list.range(now)?;
     let mut rows = Vec::new();
     let mut complete = true;

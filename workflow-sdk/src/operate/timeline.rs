@@ -315,7 +315,7 @@ pub(super) async fn timeline(client: &Client, list: ListTimeline) -> Result<Time
     let read = client.read(client.store().history_page(&scan)).await?;
     // Read after the rows, so that they are not newer than the run.
     let run = run::found(client, id).await?;
-    let now = client.read(client.store().now()).await?;
+    let now = client.now().await?;
     let Steps { attempts, complete, cut } =
         Steps::of_window(read, (i64::from(from), i64::from(from) + i64::from(limit)));
     let mut timeline = Timeline::of_window(&run, &attempts, now, from);

@@ -93,13 +93,13 @@ impl OutputSchema {
                 "the answer of {tool} has no structured content, which its outputSchema describes"
             )));
         }
+        let schema = compiled.schema.size();
         let mut size = Size { values: 0, places: 0 };
         size.add(structured, 0, 1);
-        if compiled.schema.size().nodes.saturating_mul(size.values) > MOST_STEPS {
+        if schema.nodes.saturating_mul(size.values) > MOST_STEPS {
             return Ok(());
         }
-        let has_place = !compiled.schema.size().has_references
-            && compiled.schema.size().nodes.saturating_mul(size.places) <= MOST_FOR_PLACE;
+        let has_place = !schema.has_references && schema.nodes.saturating_mul(size.places) <= MOST_FOR_PLACE;
         let (compiled, value) = (Arc::clone(compiled), structured.clone());
         let checked = tokio::task::spawn_blocking(move || {
             if compiled.schema.fits(&value) {
