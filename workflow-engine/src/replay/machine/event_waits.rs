@@ -230,6 +230,29 @@ mod tests {
         assert_eq!(retried.next(|| later), Next::Wait { timer: Some(until), park_until: Some(until) });
     }
 
+    /// The worker died between the commit of the outcome and that of the wait's end.
+    #[test]
+    fn a_replay_ends_a_wait_that_an_outcome_had_dropped() {
+        let mut first = machine(Vec::new());
+        wait(&mut first);
+        let begun = first.take_outbox().remove(0).row;
+        first.committed();
+        let step = first.call("winner", Location::caller());
+        assert_eq!(first.poll_step(step, StepOptions::default(), NOW), CallPoll::Start { attempt: 1 });
+        first.attempt_ended(step, Ok("1".to_owned()), NOW);
+        let ended = first.take_outbox().remove(0).row;
+
+        let mut replay = machine(vec![begun, ended]);
+        let id = wait(&mut replay);
+        let step = replay.call("winner", Location::caller());
+        assert_eq!(replay.poll_step(step, StepOptions::default(), NOW), CallPoll::Pending);
+        assert_eq!(replay.next(|| NOW), Next::Deliver(step));
+        replay.dropped(id);
+        let left = replay.take_outbox().remove(0);
+        assert_eq!((left.row.step_key.as_str(), left.row.status), ("paid", AttemptStatus::Succeeded));
+        assert!(matches!(left.effect, Effect::LeaveEvent(_)) && !replay.has_event_waits());
+    }
+
     #[test]
     fn a_dropped_wait_ends_even_if_its_event_came() {
         let mut machine = machine(Vec::new());

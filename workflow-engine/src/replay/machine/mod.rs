@@ -301,7 +301,12 @@ impl Machine {
             Phase::BackingOff { until, .. } | Phase::Sleeping { until, .. } => self.timers.end_wait(until, id),
             Phase::AwaitingSignal => self.drop_signal_wait(id),
             Phase::AwaitingChild { run_id, .. } => self.drop_child(id, run_id),
-            Phase::Idle(_) => self.calls.remove_idle(id),
+            Phase::Idle(work) => {
+                self.calls.remove_idle(id);
+                if let Work::Signal(wait) = work {
+                    self.drop_recorded_wait(id, wait);
+                }
+            }
             Phase::Replaying(position) => self.deliveries.skip(position),
             // A commit that has been sent cannot be recalled.
             Phase::Called | Phase::Committing { .. } | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}

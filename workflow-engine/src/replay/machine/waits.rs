@@ -7,7 +7,7 @@ use crate::model::{Effect, InboxSignal, LeftWait, Timestamp, WaitNote, approval_
 use super::Machine;
 use crate::replay::call::{CallId, CallPoll, Delivered, Phase, Work};
 use crate::replay::external::{AwaitedEvents, BegunWait, ChildEnd, SignalWait};
-use crate::replay::history::LastAttempt;
+use crate::replay::history::{LastAttempt, RecordedStep};
 use crate::replay::records::Record;
 
 impl Machine {
@@ -51,6 +51,22 @@ impl Machine {
 
     /// Begins a wait for a signal, a decision or an event, or continues a recorded one.
     pub(super) fn begin_signal_wait(&mut self, id: CallId, wait: SignalWait, now: Timestamp) {
+        let begun = self.begun_wait(id, wait, now);
+        let (until, is_event, recorded) = (begun.until, begun.event.is_some(), begun.recorded);
+        self.timers.begin_external_wait(until, id);
+        self.external.begin_wait(id, Box::new(begun));
+        self.calls.set_phase(id, Phase::AwaitingSignal);
+        if is_event {
+            self.event_waits.begin(recorded);
+            // The end of a failed run has ended its waits.
+            if !recorded || self.is_retry() {
+                self.register_event_wait(id);
+            }
+        }
+    }
+
+    /// Returns the wait of this call: the recorded one, or one that begins now.
+    fn begun_wait(&mut self, id: CallId, wait: SignalWait, now: Timestamp) -> BegunWait {
         let key = self.calls.key(id);
         let last = self.recorded.history.step(key).map(|step| &step.last);
         // A row without an outcome that has ended is one of a wait that was dropped, mostly because
@@ -70,18 +86,7 @@ impl Machine {
             Some(event) => event_signal(event, key, started_at),
             None => wait.name.unwrap_or_else(|| approval_signal(key, started_at)),
         };
-        let is_event = event.is_some();
-        let begun = BegunWait { kind: wait.kind, attempt, name, until, started_at, to, event, recorded };
-        self.timers.begin_external_wait(until, id);
-        self.external.begin_wait(id, Box::new(begun));
-        self.calls.set_phase(id, Phase::AwaitingSignal);
-        if is_event {
-            self.event_waits.begin(recorded);
-            // The end of a failed run has ended its waits.
-            if !recorded || self.is_retry() {
-                self.register_event_wait(id);
-            }
-        }
+        BegunWait { kind: wait.kind, attempt, name, until, started_at, to, event, recorded }
     }
 
     /// Gives the oldest wait that has a signal its signal. Returns whether it did.
@@ -128,6 +133,18 @@ impl Machine {
         self.timers.end_external_wait(wait.until, id);
         self.event_waits.end(wait.event.is_some());
         self.leave_signal_wait(id, &wait);
+    }
+
+    /// Ends the recorded wait of a call that was dropped before it continued that wait: the worker
+    /// that had dropped it before may have died before it recorded so.
+    pub(super) fn drop_recorded_wait(&mut self, id: CallId, wait: SignalWait) {
+        let is_open = |step: &RecordedStep| !step.last.has_ended;
+        if self.recorded.history.step(self.calls.key(id)).is_some_and(is_open) {
+            let latest = self.time.latest();
+            let wait = self.begun_wait(id, wait, latest);
+            self.event_waits.end(wait.event.is_some());
+            self.leave_signal_wait(id, &wait);
+        }
     }
 
     pub(super) fn leave_signal_wait(&mut self, id: CallId, wait: &BegunWait) {
