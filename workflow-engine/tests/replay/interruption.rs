@@ -155,6 +155,28 @@ fn a_shielded_call_continues_and_the_next_call_ends_at_its_first_poll() {
 }
 
 #[test]
+fn a_timeout_ends_no_shielded_part_when_the_run_is_told_to_end() {
+    let mut table = Table::default();
+    let flow = flow!(|ctx| {
+        let shielded = ctx.shield(async {
+            let a = ctx.step("a", || ctx.state().gated("a")).await?;
+            let b = ctx.step("b", || ctx.state().body("b")).await?;
+            Ok::<_, Error>(a + &b)
+        });
+        let shielded = ctx.timeout(MINUTE, shielded).await?;
+        let bare = ctx.timeout(MINUTE, ctx.step("bare", || ctx.state().body("bare"))).await;
+        Ok(format!("{shielded} {}", kind(&bare)))
+    });
+    let mut drive = Drive::begin(&table, &flow);
+    drive.quiesce(&mut table);
+    drive.interrupt(Interruption::Canceled);
+    drive.quiesce(&mut table);
+    drive.world.open("a", 0);
+    assert_eq!(interrupt(&mut drive, &mut table, &flow), "<a><b> canceled");
+    assert_eq!(drive.world.notes(), ["a", "b"]);
+}
+
+#[test]
 fn a_call_is_shielded_where_it_is_awaited_and_not_where_it_is_made() {
     let mut table = Table::default();
     let flow = flow!(|ctx| {

@@ -87,13 +87,13 @@ impl<F: Future> Future for Shield<'_, F> {
 
 /// While this value exists, calls that are first polled are shielded. It is dropped at the end of
 /// the poll, even if the poll panics.
-struct Shielding<'a> {
+pub(super) struct Shielding<'a> {
     cell: &'a RunCell,
     outer: bool,
 }
 
 impl<'a> Shielding<'a> {
-    fn begin(cell: &'a RunCell) -> Self {
+    pub(super) fn begin(cell: &'a RunCell) -> Self {
         Self { cell, outer: cell.with_machine(|machine| machine.shield(true)) }
     }
 }

@@ -8,6 +8,7 @@ use workflow_engine::model::StoredError;
 use workflow_engine::replay::{CallId, CallPoll, Delivered, Wait};
 
 use super::RunCell;
+use super::shield::Shielding;
 
 /// The name of every sleep in the history: `sleep`, `sleep:1`, ...
 pub(super) const NAME: &str = "sleep";
@@ -25,6 +26,12 @@ pub struct Sleep<'a> {
 impl<'a> Sleep<'a> {
     pub(super) fn new(cell: &'a Arc<RunCell>, call: Result<CallId, StoredError>, wait: Wait) -> Self {
         Self { cell, call, wait }
+    }
+
+    /// Polls the sleep so that neither a cancel nor the run's deadline ends it.
+    pub(super) fn poll_shielded(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let _shielding = Shielding::begin(self.cell);
+        Pin::new(self).poll(cx)
     }
 
     /// Returns the reason if the call was refused.

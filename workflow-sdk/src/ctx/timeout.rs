@@ -38,7 +38,8 @@ impl<S> Ctx<S> {
     /// retried.
     ///
     /// If the future is ready when the time has passed, the future wins. In the history, the
-    /// timeout is a sleep with the name `timeout`.
+    /// timeout is a sleep with the name `timeout`. If the run is told to end, the calls of the
+    /// future end as they do without a timeout, and a [shielded](Ctx::shield) part goes on.
     ///
     /// # Errors
     /// Awaiting it returns the error of the future. If the time has passed, the future is dropped
@@ -101,7 +102,8 @@ impl<T> Future for Timeout<'_, T> {
             Some(refusal) => Err(refusal.into()),
             None => match future.as_mut().poll(cx) {
                 Poll::Ready(result) => result,
-                Poll::Pending => match Pin::new(&mut timeout.sleep).poll(cx) {
+                // The calls of the future take an interruption themselves, if not shielded.
+                Poll::Pending => match timeout.sleep.poll_shielded(cx) {
                     Poll::Ready(slept) => Err(slept.err().unwrap_or_else(|| timeout.time_is_up().into())),
                     Poll::Pending => return Poll::Pending,
                 },
