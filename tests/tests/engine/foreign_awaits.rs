@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
+use tokio::task::coop::{consume_budget, has_budget_remaining};
 use workflow_sdk::Explanation;
 use workflow_sdk::prelude::*;
 use workflow_tests::log_capture::log_lines;
@@ -178,6 +179,52 @@ pub async fn calls_of_the_context_are_never_foreign(db: Live) {
     let runs = db.client.start_many(clean, [(); 40]).await.unwrap();
     for run in runs {
         assert_eq!(run.result().await.unwrap(), (1..=21).sum::<u64>());
+    }
+    worker.stop().await;
+}
+
+/// Bodies and the workflow share the budget of one task. `select!` polls nothing without it.
+pub async fn a_select_beside_a_body_that_uses_up_the_budget_is_not_foreign(db: Live) {
+    #[workflow]
+    async fn beside(ctx: &Ctx) -> Result<()> {
+        let drain = ctx.step("drain", async || {
+            tokio::time::sleep(SHORT).await;
+            for _ in 0..1000 {
+                consume_budget().await;
+            }
+            Ok::<_, Error>(())
+        });
+        let slept = async {
+            tokio::select! {
+                biased;
+                slept = ctx.sleep(5 * SHORT) => slept,
+            }
+        };
+        futures::try_join!(drain, slept).map(drop)
+    }
+    #[workflow]
+    async fn after(ctx: &Ctx) -> Result<u32> {
+        let work = async {
+            ctx.step("stream", async || {
+                tokio::time::sleep(SHORT).await;
+                while has_budget_remaining() {
+                    consume_budget().await;
+                }
+                Ok::<_, Error>(())
+            })
+            .await?;
+            tokio::select! {
+                biased;
+                next = ctx.step("next", async || Ok::<_, Error>(7)) => next,
+            }
+        };
+        ctx.timeout(HOUR, work).await
+    }
+    let worker = db.worker(()).register(beside).register(after).foreign_await(ForeignAwait::Fail);
+    let worker = LocalWorker::start(worker);
+    for _ in 0..5 {
+        db.client.start(beside, ()).await.unwrap().result().await.unwrap();
+        assert_eq!(db.client.start(after, ()).await.unwrap().result().await.unwrap(), 7);
     }
     worker.stop().await;
 }

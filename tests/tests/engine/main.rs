@@ -304,6 +304,7 @@ workflow_tests::cases! {
         a_foreign_await_that_nothing_wakes_is_warned_of_once,
         a_foreign_await_that_nothing_wakes_can_fail_the_run,
         calls_of_the_context_are_never_foreign,
+        a_select_beside_a_body_that_uses_up_the_budget_is_not_foreign,
         no_foreign_wake_is_lost,
         a_workflow_that_wakes_itself_goes_on,
     }

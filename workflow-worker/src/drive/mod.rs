@@ -171,6 +171,7 @@ impl<'a> Drive<'a> {
             }
             if self.workflow.take_needs_poll() {
                 is_checked = false;
+                self.workflow.restore_budget().await;
                 let polled = {
                     let _poll = self.claim.state().begin_poll();
                     self.workflow.poll()
@@ -205,6 +206,11 @@ impl<'a> Drive<'a> {
                     if !self.workflow.needs_poll() {
                         return Ok(self.diverged(divergence));
                     }
+                }
+                // The poll had no budget left, so the workflow may have more to do now.
+                Next::Wait { .. } if self.workflow.needs_poll() => {
+                    is_checked = false;
+                    self.wait(Some(self.shared.clock.now()), None).await?;
                 }
                 Next::Wait { timer, park_until } => {
                     is_checked = false;
