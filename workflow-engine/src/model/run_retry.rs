@@ -27,11 +27,11 @@ pub fn steps_to_retry(history: &[StepAttempt], error: Option<&StoredError>) -> V
 #[must_use]
 pub fn run_retry_delay(policy: Option<Retry>, run: RunId, attempt: i64, error: &StoredError) -> Option<Duration> {
     let may_differ = match error.kind {
-        ErrorKind::Deadline
-        | ErrorKind::CrashLoop
-        | ErrorKind::Divergence
-        | ErrorKind::Refused
-        | ErrorKind::HistoryLimit => false,
+        // An error that names a step is that of a child, which another attempt starts anew.
+        ErrorKind::Deadline | ErrorKind::CrashLoop | ErrorKind::HistoryLimit => {
+            error.step_key.is_some() && !error.fatal
+        }
+        ErrorKind::Divergence | ErrorKind::Refused => false,
         _ => !error.fatal,
     };
     let policy = policy.filter(|_| may_differ)?;
@@ -121,6 +121,11 @@ pub(super) mod tests {
         assert_eq!(run_retry_delay(policy, run, 1, &application.fatal()), None);
         for kind in [ErrorKind::Deadline, ErrorKind::CrashLoop, ErrorKind::Divergence, ErrorKind::Refused] {
             assert_eq!(run_retry_delay(policy, run, 1, &error(kind)), None, "{kind}");
+        }
+        for kind in [ErrorKind::Deadline, ErrorKind::CrashLoop, ErrorKind::HistoryLimit] {
+            let of_child = error(kind).of_step("child");
+            assert_eq!(run_retry_delay(policy, run, 1, &of_child), Some(Duration::from_secs(3)), "{kind}");
+            assert_eq!(run_retry_delay(policy, run, 1, &of_child.fatal()), None, "{kind}");
         }
         let jittered = Some(Retry::exponential());
         assert_eq!(
