@@ -90,6 +90,31 @@ async fn a_redacted_history_keeps_only_the_shape_of_its_run() {
     replay(order, (), &fits).unwrap();
 }
 
+/// Publishes, and makes calls whose outputs are the engine's own.
+#[workflow]
+async fn tells(ctx: &Ctx, customer: String) -> Result<()> {
+    ctx.publish("customer", &customer)?;
+    ctx.step("note", async || {
+        ctx.publish("in body", &customer)?;
+        Ok::<_, Error>(())
+    })
+    .await?;
+    ctx.child(order, customer.clone()).detach().await?;
+    ctx.send_signal(ctx.run_id(), Signal::<String>::new("customer"), &customer).await?;
+    ctx.publish("customer", &format!("{customer} is told"))
+}
+
+#[tokio::test]
+async fn published_values_are_redacted_and_rows_of_the_engine_are_not() {
+    let env = TestEnv::new().register(tells).register(order).await.unwrap();
+    let run = env.start(tells, "Ada Lovelace".into()).await.unwrap();
+    run.finish().await.unwrap();
+    let client = env.client().await.unwrap();
+    let redacted = client.export(run.id()).redact().await.unwrap().to_json();
+    assert!(!redacted.contains("Ada") && redacted.contains("redacted"), "{redacted}");
+    replay(tells, (), &redacted).unwrap();
+}
+
 fn placeholder(value: Value) -> Value {
     match value {
         Value::String(_) => "redacted".into(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AttemptStatus, RunHistory, StepKind, StoredError};
+use super::{AttemptStatus, RunHistory, RunId, SignalOutcome, StepKind, StoredError};
 
 /// Stands in place of a text.
 const REDACTED: &str = "redacted";
@@ -57,11 +57,12 @@ impl RunHistory {
         }
         for step in &mut self.steps {
             let key = step.step_key.as_str();
-            // The note that a wait writes when it begins, and rows of the engine itself, are not
-            // payloads. A replay needs them.
-            let is_payload = step.status != AttemptStatus::Running && holds_payloads(step.kind);
-            if is_payload && let Some(output) = step.output.take() {
-                step.output = Some(changed(&output, |value| change(Some(key), value)));
+            if let Some(output) = step.output.take() {
+                step.output = Some(match payload_of(step.kind, step.status, &output) {
+                    Part::Whole => changed(&output, |value| change(Some(key), value)),
+                    Part::Published => changed_value(&output, |value| change(Some(key), value)),
+                    Part::Nothing => output,
+                });
             }
             if let Some(error) = &mut step.error {
                 redact_error(error, |value| change(Some(key), value));
@@ -71,23 +72,47 @@ impl RunHistory {
     }
 }
 
-fn holds_payloads(kind: StepKind) -> bool {
+/// The part of an output that is a payload.
+enum Part {
+    Whole,
+    /// The value that was published, beside its number.
+    Published,
+    Nothing,
+}
+
+/// Returns the part of an output that is a payload. Notes of waits that have begun, the id of a
+/// child that is not awaited, the answer of the inbox to a signal, and rows of the engine itself
+/// are no payloads, and a replay needs them.
+fn payload_of(kind: StepKind, status: AttemptStatus, output: &str) -> Part {
+    let is_running = status == AttemptStatus::Running;
+    let is_word = |outcome| !matches!(outcome, SignalOutcome::Repeated(_));
+    let is_engines = || {
+        serde_json::from_str(output).is_ok_and(is_word)
+            || kind == StepKind::Child && serde_json::from_str::<RunId>(output).is_ok()
+    };
     match kind {
-        StepKind::Step
-        | StepKind::Transaction
-        | StepKind::Compensation
-        | StepKind::Signal
-        | StepKind::Approval
-        | StepKind::Event
-        | StepKind::Child
-        | StepKind::Published
-        | StepKind::Emitted => true,
-        StepKind::Sleep | StepKind::Interruption | StepKind::Patch => false,
+        StepKind::Published => Part::Published,
+        StepKind::Sleep | StepKind::Interruption | StepKind::Patch => Part::Nothing,
+        _ if is_running || is_engines() => Part::Nothing,
+        _ => Part::Whole,
+    }
+}
+
+/// Changes the value in the row of a published one. A row in another form has no value.
+fn changed_value(text: &str, change: impl FnOnce(Value) -> Value) -> String {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(mut row)) => {
+            let value = row.get_mut("value").map(Value::take);
+            row.insert("value".to_owned(), change(value.unwrap_or_default()));
+            Value::Object(row).to_string()
+        }
+        _ => Value::Null.to_string(),
     }
 }
 
 fn redact_error(error: &mut StoredError, change: impl FnOnce(Value) -> Value) {
     error.message = REDACTED.into();
+    error.not_understood = None;
     error.causes.iter_mut().for_each(|cause| *cause = REDACTED.into());
     if let Some(payload) = &mut error.payload {
         payload.json = changed(&payload.json, change);
