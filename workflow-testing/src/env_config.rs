@@ -70,7 +70,7 @@ impl<S: Send + Sync + 'static> EnvConfig<S> {
             let worker = config.worker(client, &its_state, &hooks)?;
             Some(Box::pin(worker.run_until(std::future::pending())))
         });
-        let thread = EnvThread::begin(Surroundings::new(time, ledger, log, worker, self.workflows.clone()))?;
+        let thread = EnvThread::begin(Surroundings::new(time, ledger, log, worker))?;
         Ok((thread, state))
     }
 

@@ -95,6 +95,9 @@ impl Process {
     }
 
     async fn follow_while_time_passes(&self, id: RunId) -> Followed {
+        let Ok(workers) = self.client.store().workers().await else { return Followed::StandsStill };
+        let served: Vec<Lane> =
+            workers.into_iter().filter(|worker| worker.live).flat_map(|worker| worker.lanes).collect();
         for _ in 0..MOST_STEPS {
             let run = match self.client.run(id).await {
                 Ok(run) if run.status.is_terminal() => return Followed::Ended,
@@ -105,8 +108,8 @@ impl Process {
                 Err(_) => return Followed::StandsStill,
             };
             // Mostly the run itself waits for time, and the others need not be listed.
-            let waits = self.waits_for_time(&run.lane, (run.status, run.available_at), run.paused_at.is_some());
-            if !waits && !self.some_run_waits_for_time().await {
+            let waits = run.paused_at.is_none() && waits_for_time(&served, &run.lane, run.status, run.available_at);
+            if !waits && !self.some_run_waits_for_time(&served).await {
                 return Followed::StandsStill;
             }
             self.idle.step().await;
@@ -114,8 +117,8 @@ impl Process {
         Followed::TooLong
     }
 
-    /// Returns whether any run of this env's workflows waits for time.
-    async fn some_run_waits_for_time(&self) -> bool {
+    /// Returns whether any run of these lanes waits for time.
+    async fn some_run_waits_for_time(&self, served: &[Lane]) -> bool {
         let mut filter = RunFilter::new()
             .status(RunStatus::Pending)
             .status(RunStatus::Running)
@@ -124,7 +127,7 @@ impl Process {
         loop {
             let Ok(runs) = self.client.list(&filter).await else { return false };
             let waits = |run: &RunSummary| {
-                self.waits_for_time(&run.lane, (run.status, run.available_at), run.paused_at.is_some())
+                run.paused_at.is_none() && waits_for_time(served, &run.lane, run.status, run.available_at)
             };
             if runs.iter().any(waits) {
                 return true;
@@ -134,13 +137,6 @@ impl Process {
                 None => return false,
             }
         }
-    }
-
-    /// Returns whether a run of this env's workflows waits for time.
-    fn waits_for_time(&self, lane: &Lane, (status, available_at): (RunStatus, Timestamp), is_paused: bool) -> bool {
-        let served = self.surroundings.serves(&lane.workflow, &lane.version);
-        let timed = status == RunStatus::Running || available_at < Timestamp::FAR_FUTURE;
-        served && timed && !is_paused
     }
 
     /// Returns whether the run ends without the passing of virtual time. A body that waits for
@@ -168,6 +164,11 @@ impl Process {
         self.surroundings.ledger.set_time_passes(false);
         *self.time_stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(TimeStop::begin());
     }
+}
+
+/// Returns whether a run that is not paused waits for time, if a worker serves these lanes.
+fn waits_for_time(served: &[Lane], lane: &Lane, status: RunStatus, available_at: Timestamp) -> bool {
+    served.contains(lane) && (status == RunStatus::Running || available_at < Timestamp::FAR_FUTURE)
 }
 
 /// Makes the runs of dead workers due at once. In production another worker does so about a second

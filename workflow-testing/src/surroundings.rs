@@ -26,26 +26,14 @@ pub(super) struct Surroundings {
     pub(super) ledger: Arc<Ledger>,
     pub(super) log: SharedLog,
     pub(super) worker: MakeWorker,
-    /// The names and versions of the worker's workflows.
-    pub(super) workflows: Vec<(&'static str, &'static str)>,
     worker_error: Mutex<Option<String>>,
 }
 
 impl Surroundings {
-    pub(super) fn new(
-        time: Arc<VirtualTime>,
-        ledger: Arc<Ledger>,
-        log: SharedLog,
-        worker: MakeWorker,
-        workflows: Vec<(&'static str, &'static str)>,
-    ) -> Arc<Self> {
+    pub(super) fn new(time: Arc<VirtualTime>, ledger: Arc<Ledger>, log: SharedLog, worker: MakeWorker) -> Arc<Self> {
         let read = Arc::clone(&time);
         let database = MemoryDatabase::new(Clock::from_fn(move || read.now()));
-        Arc::new(Self { database, time, ledger, log, worker, workflows, worker_error: Mutex::default() })
-    }
-
-    pub(super) fn serves(&self, workflow: &str, version: &str) -> bool {
-        self.workflows.contains(&(workflow, version))
+        Arc::new(Self { database, time, ledger, log, worker, worker_error: Mutex::default() })
     }
 
     pub(super) fn worker_ended(&self, error: &WorkerError) {
@@ -60,6 +48,6 @@ impl Surroundings {
 
 impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").field("workflows", &self.workflows).finish_non_exhaustive()
+        f.debug_struct("Surroundings").finish_non_exhaustive()
     }
 }

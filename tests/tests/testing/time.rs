@@ -52,6 +52,16 @@ async fn ninety_days_pass_in_a_moment_and_not_one_day_before() {
     assert_eq!(env.now(), began + 90 * DAY);
 }
 
+/// No worker of the env serves the queue, so no time helps.
+#[tokio::test]
+async fn a_run_in_a_queue_that_is_not_served_still_waits() {
+    let env = TestEnv::new().register(remind).await.unwrap();
+    let run = env.start(remind, "Ada".into()).with(|start| start.queue("mail")).await.unwrap();
+    let began = env.now();
+    assert!(matches!(run.finish().await, Err(TestError::StillWaiting { .. })));
+    assert!(env.now().since(began) < DAY);
+}
+
 #[workflow]
 async fn hibernate(ctx: &Ctx, days: u32) -> Result<()> {
     ctx.sleep(days * DAY).await
