@@ -10,8 +10,8 @@ use super::syntax::{inner_expression, inner_pattern};
 /// The closures and futures of a body that have a name and are used only in steps.
 #[derive(Default)]
 pub(super) struct StepClosures {
-    /// The name of the workflow's context.
-    context_name: Option<String>,
+    /// The names of the workflow's context, and of its scopes.
+    contexts: HashSet<String>,
     /// The code that contains the expression being visited.
     owner: Owner,
     /// The names of all closures at first, and at the end of those that only steps use.
@@ -31,7 +31,7 @@ enum Owner {
 
 impl StepClosures {
     pub(super) fn find(sig: &Signature, block: &Block) -> Self {
-        let mut closures = Self { context_name: context_name(sig), ..Self::default() };
+        let mut closures = Self { contexts: context_name(sig).into_iter().collect(), ..Self::default() };
         closures.visit_block(block);
         closures.remove_used_by_workflow();
         closures
@@ -51,11 +51,16 @@ impl StepClosures {
         method: Option<&Ident>,
         arguments: impl IntoIterator<Item = &'e Expr>,
     ) -> bool {
-        let is_context = |argument: &Expr| match (inner_expression(argument), &self.context_name) {
-            (Expr::Path(path), Some(name)) => path.path.is_ident(name),
+        method.is_some_and(runs_effects) || arguments.into_iter().any(|argument| self.is_context(argument))
+    }
+
+    /// Returns whether an expression is the context or a scope of it.
+    fn is_context(&self, expression: &Expr) -> bool {
+        match inner_expression(expression) {
+            Expr::Path(path) => path.path.get_ident().is_some_and(|name| self.contexts.contains(&name.to_string())),
+            Expr::MethodCall(call) => call.method == "scope" && self.is_context(&call.receiver),
             _ => false,
-        };
-        method.is_some_and(runs_effects) || arguments.into_iter().any(is_context)
+        }
     }
 
     /// Removes each closure that the workflow uses, directly or through another removed closure.
@@ -104,7 +109,14 @@ impl<'ast> Visit<'ast> for StepClosures {
                 self.names.insert(name.clone());
                 self.with_owner(Owner::Closure(name), |closures| visit::visit_local(closures, local));
             }
-            None => visit::visit_local(self, local),
+            None => {
+                if let (Some(init), Pat::Ident(name)) = (&local.init, inner_pattern(&local.pat))
+                    && self.is_context(&init.expr)
+                {
+                    self.contexts.insert(name.ident.to_string());
+                }
+                visit::visit_local(self, local);
+            }
         }
     }
 

@@ -202,6 +202,9 @@ fn effects_in_steps_are_accepted() {
             Ctx::step(ctx, "h", || async { tokio::select! { _ = a => {} } });
             helper(ctx, "retried three times", || async { reqwest::get("x").await });
             app.charge(&ctx, async || fastrand::u8(..));
+            let eu = ctx.scope("eu");
+            helper(&eu, || async { Utc::now() });
+            helper(&eu.scope("north"), || async { Utc::now() });
             futures::try_join!(ctx.step("i", || async { Uuid::new_v4() }), ctx.sleep(d))?;
             tokio::select! { biased; r = ctx.step("j", || async { File::open("x") }), if ready => r?, else => {} }
         }),
