@@ -32,7 +32,8 @@ pub enum RecordPart {
     Step,
     /// A decision, such as that of `when`, `if` or `branch`.
     Decision,
-    /// A value that the step needs before it waits or starts a child.
+    /// A value that the step needs before it waits or starts a child, or the messages about its
+    /// wait.
     Preparation,
     /// The output that is made of the result.
     Output,
@@ -107,6 +108,7 @@ fn part_of(text: &str) -> (&str, RecordPart) {
         ("!", RecordPart::Preparation),
         ("=", RecordPart::Output),
         ("~", RecordPart::Undo),
+        (".told", RecordPart::Preparation),
         (".again", RecordPart::Timer),
         (".time", RecordPart::Timer),
     ];
@@ -140,6 +142,7 @@ mod tests {
             ("both/a", "both", RecordPart::Step),
             ("left~", "left", RecordPart::Undo),
             ("left=", "left", RecordPart::Output),
+            ("each/12/ask.told:1", "ask", RecordPart::Preparation),
         ] {
             assert_eq!(steps.find(key), Some((step, part)), "{key}");
         }

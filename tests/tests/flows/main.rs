@@ -33,6 +33,7 @@ workflow_tests::cases! {
     }
     reports {
         a_report_is_kept_while_the_work_is_handed_over,
+        an_approval_is_answered_while_others_are_told,
         a_report_for_a_hand_over_that_failed_is_dropped,
     }
     runs {

@@ -115,6 +115,20 @@ pub async fn a_report_is_kept_while_the_work_is_handed_over(db: Live) {
     worker.stop().await;
 }
 
+pub async fn an_approval_is_answered_while_others_are_told(db: Live) {
+    let desk = Desk::new(&db);
+    let worker = LocalWorker::start(db.worker(desk.tools()).register(workflow_flows::flow));
+    let gate = json!({ "approval": { "to": ["ann", "bob"], "title": "?", "notify": ["desk"] } });
+    let run = db.client.start_definition(FlowStart::new(steps(json!([step("gate", gate)])))).await.unwrap();
+
+    desk.is_called(1).await;
+    let approvals = async || db.client.approvals_of(run.id()).await.unwrap().pop();
+    until("the gate waits while its channel sends", approvals).await;
+    db.client.approve(run.id(), "gate", "ann").await.unwrap();
+    assert_eq!(run.result().await.unwrap()["by"], json!("ann"));
+    worker.stop().await;
+}
+
 pub async fn a_report_for_a_hand_over_that_failed_is_dropped(db: Live) {
     let desk = Desk::new(&db);
     let worker = LocalWorker::start(db.worker(desk.tools()).register(workflow_flows::flow));

@@ -1,7 +1,9 @@
 //! Gates for people.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures::future::{Either, select};
 use serde_json::{Value, json};
 use workflow_sdk::Result;
 
@@ -25,7 +27,16 @@ pub(super) async fn run_approval(frame: &Frame<'_>, step: &Step, approval: &Appr
     if let Some(timeout) = step.timeout {
         gate = gate.timeout(timeout);
     }
-    let Some(decision) = gate.await? else {
+    // The gate waits while people are told, so the first one may answer at once. The answer ends
+    // the telling.
+    let decision = match select(pin!(gate.into_future()), pin!(tell(frame, step, approval, &shown))).await {
+        Either::Left((decision, _)) => decision?,
+        Either::Right((told, gate)) => {
+            told?;
+            gate.await?
+        }
+    };
+    let Some(decision) = decision else {
         return unanswered(frame, step, approval.on_timeout.as_ref()).await;
     };
     // The gate is a recorded wait, so the time of its end is equal in each replay.
@@ -44,20 +55,34 @@ pub(super) async fn run_approval(frame: &Frame<'_>, step: &Step, approval: &Appr
     }
 }
 
-/// Renders what the gate shows and tells people, as one step. That telling fails does not end the
-/// gate: it can be seen without being told.
+/// Renders what the gate shows, as one step.
 async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Value> {
     let template = json!({ "to": approval.to, "title": approval.title, "show": approval.show });
     let (template, scope) = (&template, &frame.scope(&Mentions::of([&template])));
     let body = || async move {
         let mut shown = frame.render(&step.id, "approval", template, scope).await?;
-        let failures = notify(frame, step, approval, &shown).await;
-        if !failures.is_empty() {
-            shown["not_told"] = failures.into();
+        if !approval.notify.is_empty() {
+            shown[VISIT] = gate_of(frame, step).visit.into();
         }
         Ok(shown)
     };
     frame.record(&prepared_key(&step.id), body).await
+}
+
+/// The name of the visit's number beside what its gate shows, if people are told of the gate.
+const VISIT: &str = "visit";
+
+/// Tells people of a gate, as one step. That telling fails does not end the gate: it can be seen
+/// without being told.
+async fn tell(frame: &Frame<'_>, step: &Step, approval: &Approval, shown: &Value) -> Result<()> {
+    if approval.notify.is_empty() {
+        return Ok(());
+    }
+    let body = || async move {
+        let failures = notify(frame, step, approval, shown).await;
+        Ok(if failures.is_empty() { Value::Null } else { json!({ "not_told": failures }) })
+    };
+    frame.record(&format!("{}.told", step.id), body).await.map(drop::<Value>)
 }
 
 /// The most messages of one gate: its receivers times its channels.
@@ -72,8 +97,10 @@ async fn notify(frame: &Frame<'_>, step: &Step, approval: &Approval, shown: &Val
     if to.len().saturating_mul(approval.notify.len()) > MOST_MESSAGES {
         return vec![format!("the receivers times the channels are more than {MOST_MESSAGES} messages; none was sent")];
     }
-    let token = frame.runtime().tokens().map(|tokens| tokens.issue(&gate_of(frame, step)));
-    let (run, gate) = (frame.ctx.run_id().to_string(), format!("{}{}", frame.path, step.id));
+    let visit = shown[VISIT].as_u64().and_then(|visit| visit.try_into().ok()).unwrap_or_default();
+    let gate = gate_at(frame, step, visit);
+    let token = frame.runtime().tokens().map(|tokens| tokens.issue(&gate));
+    let Gate { run, key: gate, .. } = gate;
     let mut data = json!({ "show": shown["show"], "run": run, "key": gate });
     if let Some(token) = &token {
         data["token"] = token.as_str().into();
@@ -115,11 +142,15 @@ fn lines(show: &Value) -> String {
 /// second visit on, the key of that body ends with the number of the visit.
 pub(super) fn gate_of(frame: &Frame<'_>, step: &Step) -> Gate {
     let visit = frame.ctx.idempotency_key().rsplit_once("!:").and_then(|(_, visit)| visit.parse().ok());
+    gate_at(frame, step, visit.unwrap_or_default())
+}
+
+fn gate_at(frame: &Frame<'_>, step: &Step, visit: u32) -> Gate {
     Gate {
         run: frame.ctx.run_id().to_string(),
         generation: frame.ctx.generation(),
         key: format!("{}{}", frame.path, step.id),
-        visit: visit.unwrap_or_default(),
+        visit,
     }
 }
 
