@@ -439,14 +439,18 @@ async fn a_breaker_counts_the_failures_of_steps_without_a_retry() {
     let guarded = |step: Value| with(step, json!({ "breaker": bank, "on_error": "ignore" }));
     let env = env().await;
     // A request that is bad says nothing about the service.
-    for (class, most, least) in [("invalid", 0, 0), ("unavailable", 45, 30)] {
-        let no = |id: &str| guarded(tool(id, "fail", json!({ "class": class })));
+    let outside = json!({ "tool": { "tool": "fail", "args": { "class": "unavailable" }, "external": true } });
+    let fails = |class: &str| tool("no", "fail", json!({ "class": class }));
+    for (fails, most, least) in
+        [(fails("invalid"), 0, 0), (fails("unavailable"), 45, 30), (step("no", outside), 45, 30)]
+    {
+        let no = |id: &str| guarded(with(fails.clone(), json!({ "id": id })));
         let began = env.now();
         let (result, run) =
             finish(&env, steps(json!([no("a"), no("b"), guarded(echo("c", json!(1)))])), json!(null)).await;
         assert_eq!((result.unwrap(), run.history().await.unwrap().len()), (json!(1), 3));
         let waited = env.now().since(began).as_secs();
-        assert!((least..=most).contains(&waited), "{class}: {waited} s");
+        assert!((least..=most).contains(&waited), "{fails}: {waited} s");
     }
 }
 

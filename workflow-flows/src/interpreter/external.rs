@@ -7,6 +7,7 @@ use super::approval::gate_of;
 use super::evaluation::prepared_key;
 use super::frame::Frame;
 use super::mentions::Mentions;
+use super::retry;
 use super::tool::{Caller, Failed, Place, call_tool, run_named};
 use crate::flows::{REPORT, Report, SentReport, visit_number};
 use crate::graph::{Step, ToolUse};
@@ -54,7 +55,11 @@ async fn hand_over(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Val
         let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout, token };
         let result = call_tool(&Caller::of(frame), &place, call, scope).await.map_err(|failure| match failure {
             Failed::Step(error) => error,
-            Failed::Tool(error, _) => error.into(),
+            // The call has no attempts of its own. A failure of the tool counts for its breaker.
+            Failed::Tool(error, asked) => {
+                let again = retry::again(None, error.class, asked, 1, 0);
+                error.again(again).into()
+            }
         })?;
         Ok(json!({ HANDED_OVER: visit_number(gate.generation, gate.visit), "result": result }))
     };
