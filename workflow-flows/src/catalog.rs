@@ -120,6 +120,10 @@ impl ToolCatalog for RuntimeCatalog {
         }
     }
 
+    fn has_version(&self, name: &str, version: &str) -> bool {
+        self.flows.is_none() || self.versions.contains_key(&(name.to_owned(), version.to_owned()))
+    }
+
     fn has_model(&self) -> bool {
         self.runtime.model().is_some()
     }

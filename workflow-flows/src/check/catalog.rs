@@ -27,6 +27,12 @@ pub trait ToolCatalog {
         None
     }
 
+    /// Returns whether a flow has this version. Default: `true`, so this is not checked.
+    fn has_version(&self, name: &str, version: &str) -> bool {
+        let _ = (name, version);
+        true
+    }
+
     /// Returns the names of the Rust workflows. `None`: unknown, so they are not checked.
     fn workflows(&self) -> Option<Vec<String>> {
         None

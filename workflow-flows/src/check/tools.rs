@@ -16,10 +16,7 @@ pub(super) fn check(lowering: &mut Lowering<'_>, flow: Option<&Flow>, servers: &
         match call.kind {
             CallKind::Tool => check_tool(lowering, catalog, &call, servers),
             CallKind::Recipe => check_name(lowering, catalog, &call, catalog.recipes()),
-            CallKind::Flow => {
-                check_name(lowering, catalog, &call, catalog.flows());
-                check_input(lowering, catalog, &call, flow);
-            }
+            CallKind::Flow => check_flow(lowering, catalog, &call, flow),
             CallKind::Workflow => check_name(lowering, catalog, &call, catalog.workflows()),
             CallKind::Model => check_service(lowering, &call, catalog.has_model()),
             CallKind::Knowledge => {
@@ -46,15 +43,24 @@ fn check_name(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Cal
     }
 }
 
-/// Checks the arguments of a flow against the schema of its input, if that is known.
-fn check_input(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, flow: Option<&Flow>) {
+/// Checks that a flow exists in the version that the document names, and that the arguments fit the
+/// schema of its input, if that is known.
+fn check_flow(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, flow: Option<&Flow>) {
     let pointer = lowering.pointer(call.span);
-    let Some(step) = pointer.strip_suffix("/flow").filter(|_| lowering.dialect == Dialect::Native) else { return };
-    let text = lowering.node_at(&pointer).and_then(Node::text).unwrap_or_default();
+    let step = pointer.strip_suffix("/flow").filter(|_| lowering.dialect == Dialect::Native);
+    let text = step.and_then(|_| lowering.node_at(&pointer)).and_then(Node::text).unwrap_or_default();
     let version = text.split_once('@').map(|(_, version)| version);
     // A flow that calls itself calls the version that this document becomes.
     let own = flow.filter(|flow| flow.name == call.name && version.is_none()).map(|flow| flow.input.clone());
-    let Some(schema) = own.or_else(|| catalog.flow(&call.name, version)) else { return };
+    let names = catalog.flows().filter(|_| own.is_none());
+    let is_known = names.as_ref().is_some_and(|names| names.contains(&call.name));
+    check_name(lowering, catalog, call, names);
+    if let Some(version) = version.filter(|version| is_known && !catalog.has_version(&call.name, version)) {
+        let message = format!("the flow \"{}\" has no version \"{version}\" in this worker", call.name);
+        let help = format!("deploy that version first, or write {}, the newest one", call.name);
+        lowering.error(Code::F040, call.span, message).help(help);
+    }
+    let (Some(step), Some(schema)) = (step, own.or_else(|| catalog.flow(&call.name, version))) else { return };
     let args = lowering.node_at(&format!("{step}/args"));
     let span = args.map_or(call.span, |args| args.span);
     let value = args.map(Node::to_json).unwrap_or_default();

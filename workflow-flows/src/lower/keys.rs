@@ -63,7 +63,7 @@ pub(crate) const KINDS: &[KindKeys] = &[
     KindKeys { name: "emit", beside: &[], without: NO_TIME },
     KindKeys { name: "fail", beside: &[], without: &["retry", "breaker", "limit", "timeout", "undo", "output"] },
     KindKeys { name: "flow", beside: &["args", "detach", "queue"], without: NO_GUARD },
-    KindKeys { name: "handoff", beside: &[], without: NO_GUARD },
+    KindKeys { name: "handoff", beside: &[], without: NO_ATTEMPTS },
     KindKeys { name: "if", beside: &["then", "else"], without: NO_TIME },
     KindKeys { name: "jq", beside: &[], without: NO_TIME },
     KindKeys { name: "kb", beside: &[], without: NO_GUARD },

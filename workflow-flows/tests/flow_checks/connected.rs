@@ -204,8 +204,19 @@ async fn the_input_of_a_flow_is_that_of_the_version_which_is_called() {
         // The schema of the document counts, and not that of the version before it.
         "flow: connected, args: { new: 1 }",
     ];
-    let checked = check(FlowRuntime::builder().flows(store), &steps).await;
+    let checked = check(FlowRuntime::builder().flows(store.clone()), &steps).await;
     assert_eq!(errors(&checked), ["F041 at 5", "F041 at 7"], "{}", told(&checked));
+    let checked = check(FlowRuntime::builder().flows(store), &["flow: sub@9", "flow: connected@9"]).await;
+    assert_eq!(errors(&checked), ["F040 at 4", "F040 at 5"], "{}", told(&checked));
+    assert!(told(&checked).contains("the flow \"sub\" has no version \"9\" in this worker"), "{}", told(&checked));
+}
+
+#[tokio::test]
+async fn a_flow_that_calls_itself_can_be_deployed_the_first_time() {
+    let flows = || FlowRuntime::builder().flows(FlowStore::in_memory());
+    let checked = check(flows(), &["flow: connected"]).await;
+    assert!(checked.is_valid(), "{}", told(&checked));
+    assert_eq!(errors(&check(flows(), &["flow: connected@1"]).await), ["F040 at 4"]);
 }
 
 #[tokio::test]
