@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use workflow_flows::{answer_step, refusal_for};
 use workflow_http::internal::perform_as;
-use workflow_sdk::operate::{Action, OperateErrorCode, Order, OrderOutcome, Role};
+use workflow_sdk::RunId;
+use workflow_sdk::operate::{Action, OperateError, OperateErrorCode, Order, OrderOutcome, Role};
 
 use crate::action::Fields;
 use crate::problem::Problem;
@@ -81,7 +82,8 @@ fn order(visit: &Visit, fields: &Fields, action: Action) -> Result<Order, Proble
     Ok(fields.text("reason").into_iter().fold(order, Order::reason))
 }
 
-/// Performs one order for each of the chosen runs. A run that refuses it does not stop the others.
+/// Performs one order for each of the chosen runs. A run that refuses it does not stop the others;
+/// an error that each of them would have does.
 async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Response, Problem> {
     let (apply, runs) = (fields.apply()?, fields.runs()?);
     let orders = runs.iter().map(|run| order(visit, fields, apply.on(*run)));
@@ -91,8 +93,7 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     for (number, (run, order)) in runs.iter().zip(orders).enumerate() {
         match perform_as(&*shared.operate, &visit.actor, order).await {
             Ok(done) => asked += usize::from(matches!(done.outcome, OrderOutcome::AlreadyRequested { .. })),
-            // All orders have the same values, so every run refuses what the first one refuses.
-            Err(error) if number == 0 && error.code == OperateErrorCode::BadInput => return Err(error.into()),
+            Err(error) if error.code.is_of_all() => return Err(stopped(error, *run, number).into()),
             Err(error) => refusals.push(format!("{run}: {}", error.message)),
         }
     }
@@ -111,6 +112,20 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     let list = facets::link(visit, &fields.text("q").unwrap_or_default());
     let place = [(header::LOCATION, list), note_for_next(visit, &note)];
     Ok((StatusCode::SEE_OTHER, place).into_response())
+}
+
+/// Returns the error of this run, after which no further run is tried, with what is known of the
+/// `before` runs before it and of the run itself.
+fn stopped(mut error: OperateError, run: RunId, before: usize) -> OperateError {
+    if before > 0 {
+        let were = if before == 1 { "was" } else { "were" };
+        let runs = clock::counted(before as u64, "run");
+        error.message.push_str(&format!("; {runs} {were} dealt with before"));
+    }
+    if matches!(error.code, OperateErrorCode::TimedOut | OperateErrorCode::Unavailable) {
+        error.message.push_str(&format!("; whether run {run} was changed is not known"));
+    }
+    error
 }
 
 fn unread(rejection: FormRejection) -> Problem {

@@ -1,9 +1,13 @@
 //! Changes of many runs, without a script.
 
-use workflow_dashboard::{Access, Actor};
+use std::sync::Arc;
+
+use workflow_dashboard::{Access, Actor, router};
+use workflow_engine::store::Write;
 use workflow_sdk::operate::ListBulks;
-use workflow_sdk::{Priority, RunStatus};
-use workflow_tests::{Database, Live, LocalWorker, until};
+use workflow_sdk::{Client, DatabaseErrorKind, Priority, RunStatus};
+use workflow_tests::faulty::Fault;
+use workflow_tests::{Database, FaultyStore, Live, LocalWorker, until};
 
 use crate::browser::{Browser, beside};
 use crate::{fails, greets};
@@ -266,4 +270,46 @@ async fn a_role_bounds_what_is_done_to_many_runs() {
     let runs = workflow_sdk::operate::OperateRuns::runs(&live.client, Default::default()).await.unwrap();
     assert_eq!(runs.items[0].status, RunStatus::Pending, "nothing was changed");
     live.sweep().await;
+}
+
+/// The page tells of the runs that were dealt with before, and no further one is tried.
+async fn a_database_that_goes_away_ends_the_change_of_chosen_runs(database: Database) {
+    let live = Live::new(database).await;
+    let mut runs = Vec::new();
+    for number in 0..3 {
+        runs.push(live.client.start(greets, number).await.unwrap().id());
+    }
+    let store = Arc::new(FaultyStore::new(Arc::clone(live.client.store())));
+    let second = runs[1];
+    let is_second = move |write: &Write| matches!(write.inner(), Write::Cancel(run) if *run == second);
+    store.fail_next(is_second, Fault::Before(DatabaseErrorKind::Moved));
+    let client = Client::over(store.clone(), 1024 * 1024);
+    let mut browser = Browser::serve(router(client, Access::local())).await;
+    let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    let chosen = ids.join(" ");
+    beside(move || {
+        browser.visit();
+        let cancel = [("action", "each_run"), ("apply", "cancel_run"), ("runs", &chosen), ("reason", "a test")];
+        let stopped = browser.submit(&cancel);
+        stopped.is_page(503).shows("The database is away").shows("Use the database to which the system was moved");
+        stopped.shows(&format!("1 run was dealt with before; whether run {second} was changed is not known"));
+        stopped.hides("of 3 runs");
+    })
+    .await;
+    assert_eq!(store.faults_left(), 0);
+    for (run, expected) in runs.into_iter().zip([RunStatus::Canceled, RunStatus::Pending, RunStatus::Pending]) {
+        let summary = workflow_sdk::operate::OperateRuns::run(&live.client, run).await.unwrap().summary;
+        assert_eq!(summary.status, expected);
+    }
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_goes_away_ends_the_change_of_chosen_runs_on_sqlite() {
+    a_database_that_goes_away_ends_the_change_of_chosen_runs(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_goes_away_ends_the_change_of_chosen_runs_on_postgres() {
+    a_database_that_goes_away_ends_the_change_of_chosen_runs(Database::Postgres).await;
 }

@@ -55,6 +55,24 @@ pub enum OperateErrorCode {
 }
 
 impl OperateErrorCode {
+    /// Returns whether each further order of the same kind would fail for the same reason, whatever
+    /// its target. After [`TimedOut`](Self::TimedOut) and [`Unavailable`](Self::Unavailable) it is
+    /// not known whether the order was carried out.
+    ///
+    /// ```
+    /// use workflow_sdk::operate::OperateErrorCode;
+    ///
+    /// assert!(OperateErrorCode::Unavailable.is_of_all());
+    /// assert!(!OperateErrorCode::Conflict.is_of_all());
+    /// ```
+    #[must_use]
+    pub const fn is_of_all(self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable | Self::TimedOut | Self::BadInput | Self::Standby | Self::Forbidden | Self::Unauthorized
+        )
+    }
+
     /// Returns the HTTP status that fits.
     #[must_use]
     pub const fn http_status(self) -> u16 {
