@@ -83,7 +83,7 @@ let isStale = false;
 let nextLook = Date.now() + interval;
 
 const isBusy = (element) =>
-  element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, summary, button")
+  element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button")
   || element.querySelector("details[open]") !== null;
 
 function showState() {
@@ -94,29 +94,36 @@ function showState() {
   button.lastElementChild.textContent = isHeld ? "Held" : failures > 0 ? "Away" : "Live";
 }
 
+// Returns true if the part has changed and had to stay as it was.
 function replace(old, fresh) {
-  if (old.isEqualNode(fresh) || isBusy(old)) return;
+  if (old.isEqualNode(fresh)) return false;
+  if (isBusy(old)) return true;
   const isPicked = old.classList.contains("picked");
   old.replaceWith(fresh);
   if (isPicked) fresh.classList.add("picked");
+  return false;
 }
 
-// Rows keep their places. New ones are counted, and shown once they are asked for.
+// Rows keep their places. New ones are counted, and shown once they are asked for. Returns true if
+// a row had to stay as it was.
 function refreshRows(fresh) {
   const known = new Map(all("[data-row]", main).map((row) => [row.dataset.row, row]));
   let newer = 0;
+  let isSkipped = false;
   for (const row of all("[data-row]", fresh)) {
     const old = known.get(row.dataset.row);
-    if (old) replace(old, row);
-    else newer += 1;
+    if (!old) newer += 1;
+    else if (replace(old, row)) isSkipped = true;
   }
   const banner = main.querySelector("[data-newer]");
-  if (!banner || !main.querySelector("[data-rows]")) return;
+  if (!banner || !main.querySelector("[data-rows]")) return isSkipped;
   banner.hidden = newer === 0;
   banner.querySelector("[data-newer-count]").textContent =
     newer >= known.size && newer > 0 ? "Many newer runs" : newer === 1 ? "1 newer run" : `${newer} newer runs`;
+  return isSkipped;
 }
 
+// Returns true if something of the fresh content is not shown yet, because the page was in use.
 function refresh(text) {
   const fresh = new DOMParser().parseFromString(`<main>${text}</main>`, "text/html").querySelector("main");
   showTimes(fresh);
@@ -132,13 +139,14 @@ function refresh(text) {
   const isOther = isGone || isFirst || isNew || keys(main) !== keys(fresh);
   if (isOther && !isBusy(main) && !main.matches(":hover")) {
     main.replaceChildren(...fresh.childNodes);
-    return;
+    return false;
   }
-  refreshRows(fresh);
+  let isSkipped = refreshRows(fresh) || isOther;
   for (const part of all("[data-key]", main)) {
     const other = fresh.querySelector(`[data-key="${part.dataset.key}"]`);
-    if (other) replace(part, other);
+    if (other && replace(part, other)) isSkipped = true;
   }
+  return isSkipped;
 }
 
 async function ask() {
@@ -148,8 +156,9 @@ async function ask() {
     const response = await fetch(location.href, { headers, credentials: "same-origin", cache: "no-store", signal });
     if (isHeld) return;
     if (response.status === 200) {
-      tag = response.headers.get("x-workflow-tag") ?? "";
-      refresh(await response.text());
+      const isSkipped = refresh(await response.text());
+      // The server answers an equal tag with nothing, and what was left out would never be shown.
+      tag = isSkipped ? "" : (response.headers.get("x-workflow-tag") ?? "");
       failures = 0;
     } else failures = response.status === 304 ? 0 : failures + 1;
   } catch {

@@ -181,6 +181,35 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
 });
 console.log("live rows, the banner of newer runs, keys and theme");
 
+// What changes while a form is open is shown once the form is closed, although its summary keeps
+// the focus.
+await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+  const other = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+  await open(other, "/workflows");
+  await other.locator("tr", { hasText: "report_monthly" }).locator("summary").click();
+  await other.locator("details[open] button", { hasText: "Start the run" }).click();
+  await other.waitForURL(/\/runs\/[0-9a-f-]{36}/);
+  await page.goto(other.url());
+  const form = page.locator("#head summary", { hasText: "Pause" });
+  await form.click();
+  const told = page.waitForResponse(
+    async (response) =>
+      "x-workflow-part" in response.request().headers()
+      && response.status() === 200
+      && (await response.text()).includes("Paused"),
+    { timeout: 30_000 },
+  );
+  await other.locator("summary", { hasText: "Pause" }).click();
+  await other.locator("details[open] button", { hasText: "Pause" }).click();
+  await told;
+  assert.equal(await page.locator("#head details[open]").count(), 1, "the form stays open");
+  assert.equal(await page.locator("#head .pill", { hasText: "Paused" }).count(), 0, "the head stays with it");
+  await form.click();
+  await page.locator("#head .pill", { hasText: "Paused" }).waitFor({ timeout: 30_000 });
+  await other.context().close();
+});
+console.log("what changes while a form is open");
+
 // A page is told of changes by a stream, and asks by itself where it gets none.
 for (const hasStream of [true, false]) {
   await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
