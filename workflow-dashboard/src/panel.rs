@@ -15,7 +15,7 @@ use crate::{clock, payload, timeline};
 pub(crate) struct Step<'a> {
     pub(crate) run: RunId,
     pub(crate) row: &'a TimelineRow,
-    /// The rows of its history, if they were found near the beginning.
+    /// The rows of its history. Empty if they could not be read.
     pub(crate) items: Vec<HistoryItem>,
     /// Its output, if that is all that was read.
     pub(crate) output: Option<StoredPayload>,

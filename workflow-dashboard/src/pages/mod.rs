@@ -18,6 +18,7 @@ mod run_graph;
 mod run_history;
 pub(crate) mod run_payload;
 mod run_signals;
+mod run_timeline;
 pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod system;

@@ -31,17 +31,16 @@ use super::decisions::{self, Asked};
 use super::run_family::{self, Relatives};
 use super::run_graph::{self, Graph};
 use super::run_signals::{self, Messages};
+use super::run_timeline::{WINDOW, window_of};
 use super::{run_actions, run_history, run_payload};
 
-/// The most steps of a timeline that stand in one page.
-const WINDOW: u32 = 300;
 /// The most children that are drawn in place.
 const MOST_CHILDREN: usize = 10;
 /// The most steps of a child that are drawn in place.
 const CHILD_WINDOW: u32 = 40;
 /// The most approvals and decisions of the run that are drawn.
 const QUESTIONS: u32 = 50;
-/// The attempts among which the panel looks for those of its step.
+/// The most attempts of a step and of its repetitions that are read for its panel.
 const PANEL_HISTORY: u32 = 200;
 
 /// The parameters of the page.
@@ -74,7 +73,13 @@ pub(crate) async fn show(
     let approvals = operate.approvals(ListApprovals::new().run(id).limit(QUESTIONS));
     let reads = futures::future::join3(operate.run(id), operate.timeline_window(window), approvals);
     let (detail, timeline, approvals) = reads.await;
-    let (detail, timeline) = (shown(detail?, &visit.actor), timeline?);
+    let (detail, mut timeline) = (shown(detail?, &visit.actor), timeline?);
+    let is_outside = |step: &&String| which.tab.is_none() && timeline.rows.iter().all(|row| row.step != **step);
+    if let Some(step) = which.step.as_ref().filter(is_outside)
+        && let Some(window) = window_of(operate, id, step).await
+    {
+        timeline = window;
+    }
     let header = Header {
         detail: &detail,
         timeline: &timeline,
@@ -91,7 +96,7 @@ pub(crate) async fn show(
             let flow = run_graph::read(operate, &visit, &detail).await?;
             Tab::Graph(Box::new(Graph { flow, step: step_of(operate, &timeline, which.step.as_deref()).await }))
         }
-        Some("signals") => Tab::Signals(Box::new(Messages::read(operate, id).await?)),
+        Some("signals") => Tab::Signals(Box::new(Messages::read(operate, &detail).await?)),
         Some("family") => Tab::Family(Box::new(Relatives::read(operate, &detail.summary).await?)),
         _ => {
             let (children, step) =
@@ -130,7 +135,7 @@ async fn families(operate: &dyn Operate, timeline: &Timeline) -> Vec<Family> {
 /// Reads what the panel of a step shows.
 async fn step_of<'a>(operate: &dyn Operate, timeline: &'a Timeline, step: Option<&str>) -> Option<Step<'a>> {
     let row: &TimelineRow = timeline.rows.iter().find(|row| Some(row.step.as_str()) == step)?;
-    let page = operate.history(ListHistory::new(timeline.run).limit(PANEL_HISTORY)).await.ok();
+    let page = operate.history(ListHistory::new(timeline.run).step(&row.step).limit(PANEL_HISTORY)).await.ok();
     let items = page.map(|page| page.items).unwrap_or_default();
     let items: Vec<_> = items.into_iter().filter(|item| item.step == row.step).collect();
     let attempt = row.bars.last().map_or(1, |bar| bar.attempt);

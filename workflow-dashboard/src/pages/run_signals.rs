@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use futures::FutureExt;
+use futures::future::try_join_all;
 use maud::{Markup, html};
 use workflow_sdk::operate::{
-    AuditEntry, HistoryItem, HistoryPage, ListAudit, ListHistory, Operate, OperateError, Role, RunSummary,
+    AuditEntry, HistoryItem, HistoryPage, ListAudit, ListHistory, Operate, OperateError, Role, RunDetail, RunSummary,
 };
-use workflow_sdk::{RunId, StepKind};
+use workflow_sdk::{Awaited, Explanation, RunId, StepKind};
 
 use crate::clock;
 use crate::facets::escaped;
@@ -17,6 +19,10 @@ use crate::visit::Visit;
 
 /// The attempts of a run among which its messages are looked for.
 const ATTEMPTS: u32 = 200;
+/// The most open waits that are read behind these attempts.
+const OPEN_WAITS: usize = 20;
+/// The most attempts that are read for each of them. A wait has one, and one more per retry.
+const WAIT_ATTEMPTS: u32 = 10;
 /// The orders that are compared with them.
 const ORDERS: u32 = 200;
 
@@ -28,11 +34,16 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    pub(super) async fn read(operate: &dyn Operate, run: RunId) -> Result<Self, OperateError> {
+    pub(super) async fn read(operate: &dyn Operate, detail: &RunDetail) -> Result<Self, OperateError> {
+        let run = detail.summary.id;
         let orders = ListAudit::new().verb("run.signal").target(format!("run:{run}")).limit(ORDERS);
         // A signal that is read meanwhile stands in the history, because that is read last.
         let orders = operate.audit(orders).await?.items;
-        let history = operate.history(ListHistory::new(run).limit(ATTEMPTS)).await?;
+        let mut history = operate.history(ListHistory::new(run).limit(ATTEMPTS)).await?;
+        if history.next.is_some() {
+            let open = open_waits(operate, detail, &history.items).await?;
+            history.items.extend(open);
+        }
         Ok(Self { history, orders })
     }
 
@@ -75,6 +86,31 @@ impl Messages {
     }
 }
 
+const fn is_message(kind: StepKind) -> bool {
+    matches!(kind, StepKind::Signal | StepKind::Event | StepKind::Approval)
+}
+
+/// Reads the messages that the run waits for and that are not among these attempts. A history has
+/// the open waits at its end, behind any number of outcomes.
+async fn open_waits(
+    operate: &dyn Operate,
+    detail: &RunDetail,
+    known: &[HistoryItem],
+) -> Result<Vec<HistoryItem>, OperateError> {
+    let Explanation::Waiting { on, .. } = &detail.explanation else { return Ok(Vec::new()) };
+    let is_further = |wait: &&Awaited| is_message(wait.kind) && known.iter().all(|item| item.step != wait.key);
+    let waits = on.iter().filter(is_further).take(OPEN_WAITS);
+    let reads: Vec<_> = waits.map(|wait| read_wait(operate, detail.summary.id, &wait.key).boxed()).collect();
+    Ok(try_join_all(reads).await?.concat())
+}
+
+async fn read_wait(operate: &dyn Operate, run: RunId, key: &str) -> Result<Vec<HistoryItem>, OperateError> {
+    let list = ListHistory::new(run).step(key).limit(WAIT_ATTEMPTS);
+    let mut attempts = operate.history(list).await?.items;
+    attempts.retain(|item| item.step == key);
+    Ok(attempts)
+}
+
 /// Returns `true` if a step with this key may wait for signals of this name: behind the scope and
 /// before the number of a repetition, the key is the name.
 fn waits_for(key: &str, name: &str) -> bool {
@@ -89,14 +125,15 @@ fn waits_for(key: &str, name: &str) -> bool {
 pub(super) fn draw(visit: &Visit, run: &RunSummary, messages: &Messages) -> Markup {
     let page = &messages.history;
     let unread = messages.unread(run);
-    let is_message = |item: &&HistoryItem| matches!(item.kind, StepKind::Signal | StepKind::Event | StepKind::Approval);
-    let items: Vec<&HistoryItem> = page.items.iter().filter(is_message).collect();
+    let items: Vec<&HistoryItem> = page.items.iter().filter(|item| is_message(item.kind)).collect();
     let is_open = !run.status.is_terminal();
     html! {
         div.data #signals data-key="signals" {
             section.broad {
                 @if !unread.is_empty() { (inbox(visit, &unread, is_open)) }
-                @if items.is_empty() && unread.is_empty() {
+                @if items.is_empty() && unread.is_empty() && page.next.is_some() {
+                    p.faint { "The first " (ATTEMPTS) " attempts of the run have received no signal." }
+                } @else if items.is_empty() && unread.is_empty() {
                     p.faint { "The run has received no signal, and waits for none." }
                 } @else if !items.is_empty() {
                     @if !unread.is_empty() { h2 { "Asked for" } }

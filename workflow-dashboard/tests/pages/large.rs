@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use workflow_dashboard::Access;
-use workflow_engine::model::{Claim, RunId, WorkerId};
+use workflow_engine::model::{Claim, RunId, StepAttempt, StepKind, Timestamp, WorkerId};
 use workflow_engine::store::{ClaimRequest, Outcome, Write};
-use workflow_tests::builders::{attempt, lane_of, succeeded};
+use workflow_tests::builders::{attempt, begun, lane_of, park, succeeded};
 use workflow_tests::{Database, Live, LocalWorker, until};
 
 use crate::browser::{Browser, beside};
@@ -47,7 +47,7 @@ async fn a_run_of_many_steps_is_shown_in_windows(database: Database) {
         live.client.store().commit(&writes).await.unwrap();
     }
     let browser = Browser::start(&live, Access::local()).await;
-    beside(move || {
+    let browser = beside(move || {
         browser.get("/runs").is_page(200);
         let begun = Instant::now();
         let first = browser.get(&format!("/runs/{run}"));
@@ -62,6 +62,26 @@ async fn a_run_of_many_steps_is_shown_in_windows(database: Database) {
         browser.get(&format!("/runs/{run}?from=4294967295")).is_page(200);
         let history = browser.get(&format!("/runs/{run}?tab=history"));
         assert!(history.is_page(200).compressed() <= 25_000, "{} bytes", history.compressed());
+        // The window of a step is found.
+        let far = browser.get(&format!("/runs/{run}?step=step-04000"));
+        far.is_page(200).shows("aria-label=\"Step step-04000\"").shows("step-03901").hides("step-03900");
+        browser.get(&format!("/runs/{run}?step=step-04000x")).is_page(200).hides("aria-label=\"Step ");
+        // Nothing is said of the attempts that were not read.
+        let signals = browser.get(&format!("/runs/{run}?tab=signals"));
+        signals.is_page(200).hides("waits for none").shows("The first 200 attempts of the run have received no signal");
+        browser
+    })
+    .await;
+    let wait = StepAttempt { kind: StepKind::Signal, output: Some("{}".into()), ..begun("greeting") };
+    for write in [attempt(claim, wait), park(claim, Timestamp::FAR_FUTURE)] {
+        let outcomes = live.client.store().commit(&[write]).await.unwrap();
+        assert!(matches!(outcomes[..], [Outcome::Applied]), "{outcomes:?}");
+    }
+    beside(move || {
+        let signals = browser.get(&format!("/runs/{run}?tab=signals"));
+        signals.is_page(200).shows("<strong>greeting</strong>").shows("waits").hides("have received no signal");
+        let open = browser.get(&format!("/runs/{run}?step=greeting"));
+        open.is_page(200).shows("aria-label=\"Step greeting\"").shows("step-50000").hides("step-49800");
     })
     .await;
     live.sweep().await;
