@@ -94,8 +94,9 @@ const LARGEST_FORM: usize = 1024 * 1024;
 /// Returns the pages. `access` says which requests are let in, and each actor's role what it may
 /// change; [`Access::read_only`] leaves every change out.
 ///
-/// The pages use relative links, so the router works below any prefix, and below a proxy that adds
-/// one. [`Access::local`] needs the address of the peer: serve the application with
+/// Links begin with the prefix below which the router is nested, so it works below any prefix. A
+/// proxy in front of it must keep this prefix in the paths that it passes on. [`Access::local`]
+/// needs the address of the peer: serve the application with
 /// `into_make_service_with_connect_info::<SocketAddr>()`.
 ///
 /// # Errors
