@@ -27,15 +27,9 @@ pub(crate) async fn run(target: Target, verb: InboxVerb, output: &Output) -> Res
 async fn list_messages(inbox: &InboxStore, list: &ListInbox, output: &Output) -> Result<(), Failure> {
     let found = inbox.list(list.receiver.as_deref(), !list.all, list.before, list.limit).await.map_err(failure)?;
     output.list(&found, &found, |entry| entry.id.to_string(), |clock| table(clock, &found))?;
-    if !output.is_for_people() {
-        return Ok(());
-    }
-    if found.is_empty() {
-        output.note("no message matches");
-    }
-    if let Some(last) = found.last().filter(|_| found.len() == list.limit as usize) {
-        output.note(format!("older messages: --before {}", last.id));
-    }
+    let last = found.last().filter(|_| found.len() == list.limit as usize);
+    let older = last.map(|last| format!("older messages: --before {}", last.id));
+    output.page_end(found.is_empty().then_some("no message matches"), older);
     Ok(())
 }
 

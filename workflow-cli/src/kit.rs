@@ -17,11 +17,12 @@ use crate::arguments::{Arguments, RunWorker, Serve, Verb};
 use crate::environment::with_environment;
 use crate::flow_worker::flow_worker;
 use crate::output::Output;
+use crate::preflight::preflight;
 use crate::replay::replay;
 use crate::server::{Port, Readiness, install_recorder};
 #[cfg(feature = "otlp")]
 use crate::serving::begin_log_with;
-use crate::serving::{Served, WorkOptions, begin_log, preflight, serve, serve_interface};
+use crate::serving::{Served, WorkOptions, begin_log, serve, serve_interface};
 use crate::target::{NamedBy, Naming, SetOptions, Target, open_flows};
 #[cfg(feature = "otlp")]
 use crate::traces::TraceExport;
@@ -338,12 +339,25 @@ fn multi_thread(command: impl Future<Output = Result<Exit, Failure>>) -> Result<
 
 /// Runs a command on this thread.
 pub(crate) fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(cannot_begin)?.block_on(command)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot_begin)?;
+    let done = runtime.block_on(command);
+    // A read of the standard input that was interrupted may never end.
+    runtime.shutdown_background();
+    done
 }
 
 fn cannot_begin(error: std::io::Error) -> Failure {
     Failure::new(Exit::Error, format!("cannot begin: {error}"))
+}
+
+/// Makes a call that waits for a person or another program, on a thread of its own. The runtime
+/// goes on meanwhile, so that the keyboard can interrupt the command. The call is then left to
+/// itself.
+pub(crate) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let failed = |error| Failure::new(Exit::Error, format!("cannot read the standard input: {error}"));
+    tokio::task::spawn_blocking(call).await.map_err(failed)?
 }
 
 /// Lets the keyboard interrupt a command.

@@ -24,6 +24,7 @@ mod inbox;
 mod kit;
 mod knowledge;
 mod output;
+mod preflight;
 mod prune;
 mod replay;
 mod selection;

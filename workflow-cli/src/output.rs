@@ -2,13 +2,16 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Row, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 use workflow_sdk::internal::is_control;
 
 use crate::arguments::{Format, Global, When};
 use crate::clock::Clock;
 use crate::{Exit, Failure};
+
+/// The titles of columns with ids, which are never cut: ids of one hour begin alike.
+const IDS: [&str; 4] = ["RUN", "LAST RUN", "WORKER", "ID"];
 
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -24,11 +27,18 @@ pub(crate) struct Output {
 pub(crate) struct Rows {
     titles: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    /// `true` if a row has as many lines as its texts need, also on a terminal.
+    is_whole: bool,
 }
 
 impl Rows {
     pub(crate) fn new(titles: &[&'static str]) -> Self {
-        Self { titles: titles.to_vec(), rows: Vec::new() }
+        Self { titles: titles.to_vec(), rows: Vec::new(), is_whole: false }
+    }
+
+    /// Shows every text whole. On a terminal, a row then takes more than one line if it needs them.
+    pub(crate) fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 
     /// Adds a row. A cell with control characters loses its color with them.
@@ -163,8 +173,8 @@ impl Output {
         self.line(self.table_text(rows))
     }
 
-    /// Returns a table as text. On a terminal, a row takes one line.
-    pub(crate) fn table_text(&self, Rows { titles, rows }: Rows) -> String {
+    /// Returns a table as text. On a terminal, a row takes one line unless its texts are whole.
+    pub(crate) fn table_text(&self, Rows { titles, rows, is_whole }: Rows) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         if self.is_terminal {
@@ -177,18 +187,35 @@ impl Output {
         } else {
             table.force_no_tty();
         }
-        table.set_header(titles.into_iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
-        for cells in rows {
+        let row_of = |cells: Vec<Cell>| {
             let mut row = Row::from(cells);
-            if self.is_terminal {
+            if self.is_terminal && !is_whole {
                 row.max_height(1);
             }
-            table.add_row(row);
+            row
+        };
+        table.set_header(row_of(titles.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)).collect()));
+        for cells in rows {
+            table.add_row(row_of(cells));
         }
-        for column in table.column_iter_mut() {
+        for (column, title) in table.column_iter_mut().zip(titles) {
             column.set_padding((0, 2));
+            if IDS.contains(&title) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
         }
         table.trim_fmt()
+    }
+
+    /// Tells what the page of a list lacks: that `nothing` was found, or where `more` stands.
+    /// Programs that read ids or lines are told of more, too; a document has its cursor.
+    pub(crate) fn page_end(&self, nothing: Option<&str>, more: Option<String>) {
+        if let Some(nothing) = nothing.filter(|_| self.is_for_people()) {
+            self.note(nothing);
+        }
+        if let Some(more) = more.filter(|_| !self.is_one_document()) {
+            self.note(more);
+        }
     }
 
     /// Tells a person something that is no data.

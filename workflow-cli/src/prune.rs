@@ -45,7 +45,7 @@ pub(crate) async fn run(
     let old: u64 = pruned.old.values().sum();
     let count = if old == 1 { "1 run".to_owned() } else { format!("{old} runs") };
     if old > 0 && !dry_run {
-        if !yes && !agrees(&count, false)? {
+        if !yes && !agrees(&count, false).await? {
             let failure = Failure::new(Exit::Usage, format!("{count} are old enough, and nothing was deleted"));
             return Err(failure.help("add --yes to delete them, or --dry-run to see them"));
         }

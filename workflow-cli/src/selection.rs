@@ -6,6 +6,7 @@ use workflow_sdk::RunId;
 use workflow_sdk::operate::{ListRuns, Operate, Query, RunPage};
 
 use crate::arguments::Selected;
+use crate::kit::blocking;
 use crate::{Exit, Failure};
 
 /// The number of candidates that a refusal names.
@@ -33,6 +34,12 @@ pub(crate) async fn find(operate: &dyn Operate, text: &str) -> Result<RunId, Fai
     }
 }
 
+/// Reads the lines of the standard input.
+fn read_lines() -> Result<Vec<String>, Failure> {
+    let lines: std::io::Result<Vec<String>> = std::io::stdin().lock().lines().collect();
+    lines.map_err(|error| Failure::new(Exit::Error, format!("cannot read ids: {error}")))
+}
+
 /// Returns the runs of the command line, each once, in their order.
 pub(crate) async fn select(operate: &dyn Operate, selected: &Selected) -> Result<Vec<RunId>, Failure> {
     let mut runs = Vec::new();
@@ -49,8 +56,7 @@ pub(crate) async fn select(operate: &dyn Operate, selected: &Selected) -> Result
     }
     for text in &selected.runs {
         if text == "-" {
-            for line in std::io::stdin().lock().lines() {
-                let line = line.map_err(|error| Failure::new(Exit::Error, format!("cannot read ids: {error}")))?;
+            for line in blocking(read_lines).await? {
                 if !line.trim().is_empty() {
                     runs.push(find(operate, line.trim()).await?);
                 }

@@ -1,4 +1,4 @@
-//! The worker of a program: its log, its end, and its preflight.
+//! The worker of a program: its log and its end.
 
 use std::io;
 
@@ -14,7 +14,6 @@ use workflow_sdk::{Client, Replayed, RunId};
 use workflow_worker::{PreflightReport, PruneError, Pruned, ReplayRunError, Worker, WorkerError};
 
 use crate::arguments::Log;
-use crate::output::Output;
 use crate::server::{Port, Readiness};
 use crate::{Exit, Failure};
 
@@ -132,13 +131,4 @@ pub(crate) fn begin_log_with(log: Log, spans: impl Layer<Registry> + Send + Sync
         Log::Off => registry.try_init(),
     };
     begun.is_ok()
-}
-
-/// Replays the unfinished runs under this code and prints what would happen to them.
-pub(crate) async fn preflight(worker: Box<dyn Served>, strict: bool, output: &Output) -> Result<Exit, Failure> {
-    let failed = |error: WorkerError| Failure::new(Exit::Error, format!("the preflight failed: {error}"));
-    let report = worker.preflight().await.map_err(failed)?;
-    let report = if strict { report.strict() } else { report };
-    output.line(report.to_string().trim_end())?;
-    Ok(if report.is_clean() { Exit::Ok } else { Exit::Error })
 }

@@ -9,6 +9,9 @@ pub(crate) enum ApprovalsVerb {
         /// The largest number of them
         #[arg(long, default_value_t = 50, value_name = "NUMBER")]
         limit: u32,
+        /// Where to go on: the cursor that the page before ended with
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
     },
     /// Approve
     Approve(Decide),

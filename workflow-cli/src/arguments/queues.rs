@@ -13,6 +13,9 @@ pub(crate) enum QueuesVerb {
         /// The largest number of gates
         #[arg(long, default_value_t = 50, value_name = "NUMBER")]
         limit: u32,
+        /// Where to go on: the cursor that the page before ended with
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
     },
     /// Keep the runs of a queue from beginning or going on
     Pause {

@@ -15,6 +15,9 @@ pub(crate) enum SchedulesVerb {
         /// The largest number of schedules
         #[arg(long, default_value_t = 100, value_name = "NUMBER")]
         limit: u32,
+        /// Where to go on: the cursor that the page before ended with
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
     },
     /// Show a schedule and its next times
     Show {
@@ -124,11 +127,11 @@ pub(crate) struct Settings {
     /// The time zone of the expressions, as Europe/Berlin; default: UTC
     #[arg(long, visible_alias = "tz", value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// The earliest time, as 2026-11-01 or 2026-11-01T08:00Z
-    #[arg(long, value_parser = parse_moment, value_name = "TIME")]
+    /// The earliest time: 2026-12-24, 2026-12-24T08:00Z or now
+    #[arg(long, value_parser = parse_time, value_name = "TIME")]
     pub(crate) from: Option<Moment>,
     /// The latest time, in the same form
-    #[arg(long, value_parser = parse_moment, value_name = "TIME")]
+    #[arg(long, value_parser = parse_time, value_name = "TIME")]
     pub(crate) until: Option<Moment>,
     /// Delay each run by up to this time, as 30s
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
@@ -212,6 +215,17 @@ impl From<Clear> for ClearedSetting {
             Clear::Priority => Self::Priority,
             Clear::Deadline => Self::Deadline,
         }
+    }
+}
+
+/// Reads a time of a schedule. An age lies in the past, and is refused: `30d` for the end of a
+/// schedule is meant as a time of the future.
+fn parse_time(text: &str) -> Result<Moment, String> {
+    const FORM: &str = "write a day as 2026-12-24, a time as 2026-12-24T08:00Z, or now";
+    match parse_moment(text) {
+        Ok(Moment::Before(age)) if !age.is_zero() => Err(format!("an age lies in the past; {FORM}")),
+        Err(_) => Err(FORM.to_owned()),
+        moment => moment,
     }
 }
 

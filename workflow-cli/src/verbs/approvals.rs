@@ -9,10 +9,11 @@ use crate::output::{Output, Rows, maybe};
 use crate::{Exit, Failure, selection};
 
 use super::order::{actor, perform};
+use super::run_list::{cursor_of, text_of};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: ApprovalsVerb) -> Result<Exit, Failure> {
     match verb {
-        ApprovalsVerb::List { limit } => list(operate, output, limit).await,
+        ApprovalsVerb::List { limit, cursor } => list(operate, output, limit, cursor.as_deref()).await,
         ApprovalsVerb::Approve(decide) => decide_as(operate, output, decide, true).await,
         ApprovalsVerb::Reject(decide) => decide_as(operate, output, decide, false).await,
         ApprovalsVerb::Choose(choose) => answer(operate, output, choose).await,
@@ -44,8 +45,10 @@ async fn answer(operate: &dyn Operate, output: &Output, choose: Choose) -> Resul
     perform(operate, output, action, &author).await
 }
 
-async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit, Failure> {
-    let page = ListApprovals::new().limit(limit).first_page(operate).await?;
+async fn list(operate: &dyn Operate, output: &Output, limit: u32, cursor: Option<&str>) -> Result<Exit, Failure> {
+    let mut list = ListApprovals::new().limit(limit);
+    list.cursor = cursor.map(cursor_of).transpose()?;
+    let page = list.first_page(operate).await?;
     output.list(
         &page,
         &page.items,
@@ -66,13 +69,8 @@ async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit
             rows
         },
     )?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("no run waits for an approval or a decision");
-        } else if !page.complete {
-            output.note("there are more: raise --limit");
-        }
-    }
+    let more = page.next.as_ref().map(|next| format!("later approvals: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("no run waits for an approval or a decision"), more);
     Ok(Exit::Ok)
 }
 

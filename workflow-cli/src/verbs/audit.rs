@@ -20,14 +20,8 @@ pub(super) async fn list(operate: &dyn Operate, output: &Output, audit: argument
     }
     let page = operate.audit(list).await?;
     output.list(&page, &page.items, |entry| entry.id.to_string(), |clock| table(clock, &page.items))?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("no change matches");
-        }
-        if let Some(next) = &page.next {
-            output.note(format!("older changes: --cursor {}", text_of(next)));
-        }
-    }
+    let more = page.next.as_ref().map(|next| format!("older changes: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("no change matches"), more);
     Ok(Exit::Ok)
 }
 

@@ -60,7 +60,7 @@ pub(super) async fn start(
         output.note("no run matches, and nothing was changed");
         return Ok(Exit::Ok);
     }
-    if !confirm.yes && !agrees(&count, false)? {
+    if !confirm.yes && !agrees(&count, false).await? {
         return Err(Failure::new(Exit::Usage, format!("{count} match, and nothing was changed"))
             .help("add --yes to change them, or --dry-run to see them"));
     }
@@ -139,14 +139,8 @@ async fn list(operate: &dyn Operate, output: &Output, limit: u32, cursor: Option
     }
     let page = operate.bulks(list).await?;
     output.list(&page, &page.items, |view| view.id.to_string(), |clock| table(clock, &page.items))?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("no bulk operation was ordered");
-        }
-        if let Some(next) = &page.next {
-            output.note(format!("older operations: --cursor {}", text_of(next)));
-        }
-    }
+    let more = page.next.as_ref().map(|next| format!("older operations: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("no bulk operation was ordered"), more);
     Ok(Exit::Ok)
 }
 

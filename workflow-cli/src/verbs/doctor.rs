@@ -12,6 +12,7 @@ use workflow_sdk::operate::{
 
 use crate::arguments::{Author, Examine};
 use crate::clock::span;
+use crate::kit::blocking;
 use crate::output::{Output, Rows};
 use crate::target::Place;
 use crate::{Exit, Failure};
@@ -93,7 +94,10 @@ pub(super) async fn run(
     }
     let Some(source) = after_restore else { return examine(operate, output, place, recount).await };
     // A file that is refused changes nothing, so it is read first.
-    let known = source.as_deref().map(record::read).transpose()?.unwrap_or_default();
+    let known = match source {
+        Some(source) => blocking(move || record::read(&source)).await?,
+        None => record::Known::new(),
+    };
     if is_held {
         hold::hold(operate, output, &author).await?;
     }
@@ -132,7 +136,7 @@ fn table<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> Rows {
         };
         rows.push(vec![level, Cell::new(&finding.fact), Cell::new(finding.fix.as_deref().unwrap_or_default())]);
     }
-    rows
+    rows.whole()
 }
 
 fn diagnose(facts: &Facts, now: Timestamp) -> Vec<Finding> {

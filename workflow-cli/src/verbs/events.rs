@@ -9,6 +9,6 @@ use super::payload;
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: EventsVerb) -> Result<Exit, Failure> {
     let EventsVerb::Emit { name, key, payload, author } = verb;
-    let payload = payload::read(&payload)?;
+    let payload = payload::load(payload).await?;
     perform(operate, output, Action::EmitEvent { name, key, payload }, &author).await
 }

@@ -15,14 +15,8 @@ pub(super) async fn list(
     (list.since, list.workflow) = (since, workflow);
     let page = operate.failures(list).await?;
     output.list(&page, &page.items, |group| group.last_run.to_string(), |clock| table(clock, &page.items))?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("nothing has failed");
-        }
-        if !page.complete {
-            output.note(format!("more groups failed earlier: --limit {}", ListFailures::MAX_LIMIT));
-        }
-    }
+    let more = || format!("more groups failed earlier: --limit {}", ListFailures::MAX_LIMIT);
+    output.page_end(page.items.is_empty().then_some("nothing has failed"), (!page.complete).then(more));
     Ok(Exit::Ok)
 }
 

@@ -59,13 +59,8 @@ async fn list(operate: &dyn Operate, output: &Output) -> Result<Exit, Failure> {
 async fn seats(operate: &dyn Operate, output: &Output, list: ListSeats) -> Result<Exit, Failure> {
     let page = operate.seats(list).await?;
     output.list(&page, &page.items, |seat| seat.run.to_string(), |clock| seat_rows(clock, &page))?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("no step holds a seat, and none waits for one");
-        } else if let Some(next) = &page.next {
-            output.note(format!("later seats: --cursor {}", text_of(next)));
-        }
-    }
+    let more = page.next.as_ref().map(|next| format!("later seats: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("no step holds a seat, and none waits for one"), more);
     Ok(Exit::Ok)
 }
 

@@ -4,7 +4,21 @@ use std::io::Read;
 
 use workflow_sdk::operate::Payload;
 
+use crate::kit::blocking;
 use crate::{Exit, Failure};
+
+/// Reads a payload as [`read`] does, beside the runtime: the keyboard can interrupt it.
+pub(super) async fn load(text: String) -> Result<Payload, Failure> {
+    blocking(move || read(&text)).await
+}
+
+/// Reads a payload as [`load`] does, if one is given.
+pub(super) async fn load_given(text: Option<String>) -> Result<Option<Payload>, Failure> {
+    match text {
+        Some(text) => load(text).await.map(Some),
+        None => Ok(None),
+    }
+}
 
 /// Reads a payload: `@FILE`, `-` for the standard input, or the JSON itself.
 pub(crate) fn read(text: &str) -> Result<Payload, Failure> {

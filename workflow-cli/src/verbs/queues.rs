@@ -10,11 +10,16 @@ use crate::{Exit, Failure};
 use super::counts::shown;
 use super::order::perform;
 use super::rate;
+use super::run_list::{cursor_of, text_of};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: QueuesVerb) -> Result<Exit, Failure> {
     let (action, author) = match verb {
         QueuesVerb::List => return list(operate, output).await,
-        QueuesVerb::Gates { queue, limit } => return gates(operate, output, queue, limit).await,
+        QueuesVerb::Gates { queue, limit, cursor } => {
+            let mut list = ListGates::new(queue).limit(limit);
+            list.cursor = cursor.as_deref().map(cursor_of).transpose()?;
+            return gates(operate, output, list).await;
+        }
         QueuesVerb::Pause { queue, author } => (Action::PauseQueue { queue }, author),
         QueuesVerb::Resume { queue, author } => (Action::ResumeQueue { queue }, author),
         QueuesVerb::Unlimit { queue, author } => (Action::ClearQueueLimits { queue }, author),
@@ -101,8 +106,8 @@ fn limits(queue: &QueueView) -> String {
     }
 }
 
-async fn gates(operate: &dyn Operate, output: &Output, queue: String, limit: u32) -> Result<Exit, Failure> {
-    let page = operate.gates(ListGates::new(queue).limit(limit)).await?;
+async fn gates(operate: &dyn Operate, output: &Output, list: ListGates) -> Result<Exit, Failure> {
+    let page = operate.gates(list).await?;
     output.list(
         &page,
         &page.items,
@@ -116,12 +121,7 @@ async fn gates(operate: &dyn Operate, output: &Output, queue: String, limit: u32
             rows
         },
     )?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("the queue has no gate");
-        } else if page.next.is_some() {
-            output.note("there are more: raise --limit");
-        }
-    }
+    let more = page.next.as_ref().map(|next| format!("later gates: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("the queue has no gate"), more);
     Ok(Exit::Ok)
 }

@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Action, BulkAction, Done, Operate, OperateError, OperateErrorCode};
+use workflow_sdk::operate::{Action, BulkAction, Done, Operate, OperateError};
 
 use crate::arguments::{Change, RunsVerb, Signal};
+use crate::kit::blocking;
 use crate::output::{Output, Rows};
 use crate::selection::select;
 use crate::{Exit, Failure};
@@ -37,7 +38,7 @@ pub(super) async fn change(operate: &dyn Operate, output: &Output, verb: RunsVer
         RunsVerb::Retry(change) => apply(operate, output, &change, BulkAction::RetryRun { deadline_ms: None }).await,
         RunsVerb::Delete(change) => apply(operate, output, &change, BulkAction::DeleteRun).await,
         RunsVerb::Signal(Signal { name, payload, key, change }) => {
-            let payload = payload::read(&payload)?;
+            let payload = payload::load(payload).await?;
             apply(operate, output, &change, BulkAction::SignalRun { name, payload, key }).await
         }
         _ => Err(Failure::new(Exit::Error, "this verb changes no run")),
@@ -63,7 +64,7 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
         })?;
         return Ok(Exit::Ok);
     }
-    if is_query && !confirm.yes && !agrees(&count(&runs), runs.is_empty())? {
+    if is_query && !confirm.yes && !agrees(&count(&runs), runs.is_empty()).await? {
         return Err(Failure::new(Exit::Usage, format!("{} match, and nothing was changed", count(&runs)))
             .help("add --yes to change them, or --dry-run to see them"));
     }
@@ -79,17 +80,11 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
         // A refusal of one run does not end the command; a database that is away does.
         match outcome {
             Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),
-            Err(error) if is_of_all(error.code) => return Err(stopped(error, changed.len())),
+            Err(error) if error.code.is_of_all() => return Err(stopped(error, changed.len())),
             Err(error) => changed.push(Changed { run, done: None, error: Some(error) }),
         }
     }
     report(output, is_query, &changed)
-}
-
-/// Returns `true` if the other runs would fail for the same reason.
-fn is_of_all(code: OperateErrorCode) -> bool {
-    use OperateErrorCode::{BadInput, Forbidden, Standby, TimedOut, Unauthorized, Unavailable};
-    matches!(code, Unavailable | TimedOut | BadInput | Standby | Forbidden | Unauthorized)
 }
 
 fn stopped(error: OperateError, done: usize) -> Failure {
@@ -104,8 +99,8 @@ fn count(runs: &[RunId]) -> String {
     if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) }
 }
 
-/// Asks a person, if one is there.
-pub(crate) fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> {
+/// Asks a person, if one is there. The keyboard can interrupt the question.
+pub(crate) async fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> {
     if is_empty {
         return Ok(true);
     }
@@ -113,8 +108,12 @@ pub(crate) fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> {
         return Ok(false);
     }
     write!(io::stderr(), "Change {runs}? [y/N] ")?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
+    let answer = blocking(|| {
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(answer)
+    })
+    .await?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

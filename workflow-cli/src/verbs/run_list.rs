@@ -32,9 +32,9 @@ pub(super) async fn list(
     }
     let page = operate.runs(list).await?;
     print(output, &page)?;
-    if output.is_for_people() {
-        hint(output, &page);
-    }
+    let searched_to = page.searched_to.map(|until| format!("searched back to {}", output.clock().at(until)));
+    output.page_end((page.items.is_empty() && page.complete).then_some("no run matches"), searched_to);
+    output.page_end(None, page.next.as_ref().map(|next| format!("older runs: --cursor {}, or --all", text_of(next))));
     Ok(Exit::Ok)
 }
 
@@ -70,18 +70,6 @@ pub(super) fn text_of(cursor: &Cursor) -> String {
     match serde_json::to_value(cursor) {
         Ok(serde_json::Value::String(text)) => text,
         _ => String::new(),
-    }
-}
-
-fn hint(output: &Output, page: &RunPage) {
-    if page.items.is_empty() && page.complete {
-        output.note("no run matches");
-    }
-    if let Some(until) = page.searched_to {
-        output.note(format!("searched back to {}", output.clock().at(until)));
-    }
-    if let Some(next) = &page.next {
-        output.note(format!("older runs: --cursor {}", text_of(next)));
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn start(
 ) -> Result<Exit, Failure> {
     let arguments::StartRun { workflow, options, gate, version, priority, deadline, at, single, follow } = arguments;
     let StartOptions { input, key, queue, delay, tags, wait, author } = options;
-    let mut start = StartRun::new(workflow, payload::read(&input)?);
+    let mut start = StartRun::new(workflow, payload::load(input).await?);
     (start.key, start.queue, start.gate, start.version) = (key, queue, gate, version);
     start.priority = priority.map(Rank::priority);
     start.delay_ms = delay.map(millis);
@@ -62,7 +62,7 @@ pub(super) async fn fork(
 ) -> Result<Exit, Failure> {
     let arguments::ForkRun { run, from, input, version, queue, key, author } = arguments;
     let mut fork = operate::ForkRun::new(selection::find(operate, &run).await?);
-    fork.input = input.as_deref().map(payload::read).transpose()?;
+    fork.input = payload::load_given(input).await?;
     (fork.from, fork.version, fork.queue, fork.key) = (from, version, queue, key);
     begin(operate, output, Action::ForkRun(Box::new(fork)), &author, None).await
 }

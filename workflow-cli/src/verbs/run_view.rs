@@ -127,14 +127,8 @@ pub(super) async fn history(
     shown.sort_by_key(|item| (item.started_at, item.attempt));
     let id = |item: &HistoryItem| format!("{}#{}", item.step, item.attempt);
     output.list(&page, &page.items, id, |clock| table(clock, &shown))?;
-    if output.is_for_people() {
-        if page.items.is_empty() {
-            output.note("the run has no step yet");
-        }
-        if let Some(next) = &page.next {
-            output.note(format!("later attempts: --cursor {}", text_of(next)));
-        }
-    }
+    let more = page.next.as_ref().map(|next| format!("later attempts: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("the run has no step yet"), more);
     Ok(Exit::Ok)
 }
 

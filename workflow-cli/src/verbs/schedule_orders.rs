@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use comfy_table::Cell;
 use workflow_sdk::operate::{self, Action, BackfillView, OccurrenceView, Operate, ScheduleSettings};
-use workflow_sdk::{CatchUp, Overlap, Schedule};
+use workflow_sdk::{CatchUp, Overlap, Schedule, Timestamp};
 
 use crate::arguments::{
     BackfillSchedule, CatchUpPolicy, CreateSchedule, NextTimes, OverlapPolicy, Settings, UpdateSchedule,
@@ -54,18 +54,30 @@ fn table(clock: &Clock, next: &[OccurrenceView]) -> Rows {
 
 pub(super) async fn create(operate: &dyn Operate, output: &Output, create: CreateSchedule) -> Result<Exit, Failure> {
     let CreateSchedule { schedule, workflow, input, settings, author } = create;
-    let mut order = operate::CreateSchedule::new(schedule, workflow, payload::read(&input)?);
+    let mut order = operate::CreateSchedule::new(schedule, workflow, payload::load(input).await?);
     order.settings = read(output, settings)?;
+    let now = output.clock().now();
+    check_end(order.settings.until.filter(|until| *until <= now))?;
     perform(operate, output, Action::CreateSchedule(Box::new(order)), &author).await
 }
 
 pub(super) async fn update(operate: &dyn Operate, output: &Output, update: UpdateSchedule) -> Result<Exit, Failure> {
     let UpdateSchedule { schedule, input, settings, clear, author } = update;
     let mut order = operate::UpdateSchedule::new(schedule);
-    order.input = input.as_deref().map(payload::read).transpose()?;
+    order.input = payload::load_given(input).await?;
     order.settings = read(output, settings)?;
+    let now = output.clock().now();
+    // `now` ends the schedule.
+    check_end(order.settings.until.filter(|until| *until < now))?;
     order.settings.clear = clear.into_iter().map(Into::into).collect();
     perform(operate, output, Action::UpdateSchedule(Box::new(order)), &author).await
+}
+
+/// Refuses an end that has passed: the schedule would start nothing.
+fn check_end(passed: Option<Timestamp>) -> Result<(), Failure> {
+    let Some(until) = passed else { return Ok(()) };
+    let message = format!("the schedule would start nothing: its end, {until}, has passed");
+    Err(Failure::usage(message, "give a later --until, or leave it out"))
 }
 
 /// Returns the settings of the command line.
@@ -115,7 +127,7 @@ pub(super) async fn backfill(
     let BackfillSchedule { schedule, from, until, max, input, yes, dry_run, author } = backfill;
     let now = output.clock().now();
     let mut order = operate::BackfillSchedule::new(schedule, from.at(now), until.at(now));
-    (order.max, order.input) = (Some(max), input.as_deref().map(payload::read).transpose()?);
+    (order.max, order.input) = (Some(max), payload::load_given(input).await?);
     if dry_run || !yes {
         let preview = operate.backfill_preview(order.clone()).await?;
         if dry_run {
@@ -124,7 +136,7 @@ pub(super) async fn backfill(
             return Ok(Exit::Ok);
         }
         let change = format!("schedule {} by the runs of {} occurrences", order.schedule, preview.count);
-        if preview.count > 0 && !agrees(&change, false)? {
+        if preview.count > 0 && !agrees(&change, false).await? {
             let message = format!("the backfill of schedule {} has {} occurrences", order.schedule, preview.count);
             return Err(Failure::new(Exit::Usage, message).help("add --yes to start them, or --dry-run to see them"));
         }

@@ -10,11 +10,12 @@ use crate::output::{Output, Rows, maybe, number};
 use crate::{Exit, Failure};
 
 use super::order::perform;
+use super::run_list::{cursor_of, text_of};
 use super::{payload, schedule_orders};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: SchedulesVerb) -> Result<Exit, Failure> {
     let (action, author) = match verb {
-        SchedulesVerb::List { limit } => return list(operate, output, limit).await,
+        SchedulesVerb::List { limit, cursor } => return list(operate, output, limit, cursor.as_deref()).await,
         SchedulesVerb::Show { schedule } => return show(operate, output, &schedule).await,
         SchedulesVerb::Next(next) => return schedule_orders::next(operate, output, next).await,
         SchedulesVerb::Create(create) => return schedule_orders::create(operate, output, *create).await,
@@ -25,26 +26,25 @@ pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: SchedulesV
         SchedulesVerb::Revert(one) => (Action::RevertSchedule { schedule: one.schedule }, one.author),
         SchedulesVerb::Delete(one) => (Action::DeleteSchedule { schedule: one.schedule }, one.author),
         SchedulesVerb::Trigger { schedule, input, author } => {
-            let input = input.as_deref().map(payload::read).transpose()?;
+            let input = payload::load_given(input).await?;
             (Action::TriggerSchedule { schedule, input }, author)
         }
     };
     perform(operate, output, action, &author).await
 }
 
-async fn list(operate: &dyn Operate, output: &Output, limit: u32) -> Result<Exit, Failure> {
-    let page = operate.schedules(ListSchedules::new().limit(limit)).await?;
+async fn list(operate: &dyn Operate, output: &Output, limit: u32, cursor: Option<&str>) -> Result<Exit, Failure> {
+    let mut list = ListSchedules::new().limit(limit);
+    list.cursor = cursor.map(cursor_of).transpose()?;
+    let page = operate.schedules(list).await?;
     output.list(&page, &page.items, |schedule| schedule.name.clone(), |clock| table(clock, &page))?;
     if output.is_for_people() {
         for schedule in &page.unreadable {
             output.note(format!("schedule {} is not understood: {}", schedule.name, schedule.reason));
         }
-        if page.items.is_empty() {
-            output.note("there is no schedule");
-        } else if page.next.is_some() {
-            output.note("there are more: raise --limit");
-        }
     }
+    let more = page.next.as_ref().map(|next| format!("later schedules: --cursor {}", text_of(next)));
+    output.page_end(page.items.is_empty().then_some("there is no schedule"), more);
     Ok(Exit::Ok)
 }
 

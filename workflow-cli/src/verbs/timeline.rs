@@ -117,9 +117,11 @@ fn line(row: &TimelineRow, marks: &[Mark], names: usize, scale: &Scale, style: S
         }
         // A repeated body keeps its first beginning. Its time up to the repetition is lost.
         let is_inside = |mark: &&Mark| mark.at > bar.from && bar.to.is_none_or(|to| mark.at < to);
-        let repeated_at = marks.iter().rev().filter(|mark| mark.kind == MarkKind::Resumed).find(is_inside);
-        if let Some(mark) = repeated_at.filter(|_| bar.repeated) {
-            for cell in cells.iter_mut().take(scale.column(mark.at)).skip(first) {
+        let resumed = marks.iter().rev().filter(|mark| mark.kind == MarkKind::Resumed).find(is_inside);
+        // Without such a mark, nothing but the end of the body shows when it was repeated.
+        let repeated_at = resumed.map(|mark| scale.column(mark.at)).or(bar.to.map(|_| last));
+        if let Some(column) = repeated_at.filter(|_| bar.repeated) {
+            for cell in cells.iter_mut().take(column).skip(first) {
                 *cell = style.cut_off;
             }
         }
@@ -184,6 +186,26 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_repeated_body_that_is_the_first_to_end_after_the_crash_shows_both() {
+        let timeline: Timeline = serde_json::from_str(
+            r#"{"run":"01a21730-6529-71e4-8c47-396ccb3ad9cb","status":"succeeded","from":0,"to":100000000,"spans":[],
+                "rows":[
+                    {"step":"charge","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":0,"to":20000000}]},
+                    {"step":"ship","kind":"step","bars":[
+                        {"state":"succeeded","attempt":1,"from":20000000,"to":60000000,"repeated":true}]}],
+                "marks":[{"at":30000000,"kind":"crashed"},{"at":60000000,"kind":"resumed"}],
+                "left_out":0,"complete":true}"#,
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        let expected = [
+            "  charge   =====                 20 s",
+            "  ship         ~~~~~~~~=         40 s",
+            "                 !               a worker died",
+        ];
+        assert_eq!(draw(&timeline, 60, Style::ASCII), expected);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The program as its users call it: each command with its exit code and its words, on each
 //! database, and the shape of every table.
 
+use std::process::Output;
 use std::time::Duration;
 
 use crate::common::{Shell, asks, assert_snapshot, check, doubled, fails, piped, program};
@@ -74,6 +75,13 @@ struct Runs {
     unserved: String,
 }
 
+/// Returns the cursor of the next page, if the standard error names one.
+fn cursor_of(page: &Output) -> Option<String> {
+    let told = String::from_utf8(page.stderr.clone()).unwrap();
+    let (_, rest) = told.split_once("--cursor ")?;
+    Some(rest.split([',', '\n']).next().unwrap().to_owned())
+}
+
 /// Starts runs that succeed, fail and wait.
 async fn start_runs(shell: &Shell) -> Runs {
     let good = shell.says(&["runs", "start", "doubled", "--input", "21", "--key", "order-1", "--tag", "region=eu"]);
@@ -127,10 +135,14 @@ fn check_lists(shell: &Shell, Runs { good, bad, .. }: &Runs) {
     shell.check(&["runs", "list", "status:faild"], 2, "", "failed");
     shell.check(&["runs", "list", "--limit", "0"], 2, "", "1 to");
     shell.check(&["runs", "list", "--cursor", "nonsense"], 2, "", "not a cursor");
-    let page = shell.run(&["runs", "list", "--limit", "1"]);
-    let hint = String::from_utf8(page.stderr).unwrap();
-    let cursor = hint.split("--cursor ").nth(1).unwrap().trim().to_owned();
+    let cursor = cursor_of(&shell.run(&["runs", "list", "--limit", "1"])).unwrap();
     shell.check(&["runs", "list", "--limit", "1", "--cursor", &cursor], 0, "RUN", "older runs");
+    // A program that reads ids or lines is told that there are more; a document has its cursor.
+    for format in ["ids", "jsonl"] {
+        shell.check(&["runs", "list", "--limit", "2", "-o", format], 0, "-", "older runs: --cursor");
+    }
+    let document = shell.run(&["runs", "list", "--limit", "2", "--json"]);
+    assert!(document.status.success() && document.stderr.is_empty(), "{document:?}");
     assert_eq!(shell.says(&["runs", "list", "--all", "-o", "ids"]).lines().count(), 8);
     for line in shell.says(&["runs", "list", "-o", "jsonl"]).lines() {
         serde_json::from_str::<workflow_sdk::RunSummary>(line).unwrap();
@@ -234,6 +246,15 @@ fn change_schedules(shell: &Shell) {
     check("create", &["nightly", "", "--every", "1h"], 2, "", "starts nothing");
     check("create", &["nightly", "doubled", "--every", "1h", "--cron", "0 7 * * *"], 2, "", "cannot be used with");
     check("create", &["nightly", "doubled", "--every", "1h", "--overlap", "wait"], 2, "", "buffer-one");
+    for (bound, time, says) in [
+        ("--until", "30d", "an age lies in the past"),
+        ("--from", "2h", "an age lies in the past"),
+        ("--until", "soon", "write a day"),
+        ("--until", "2023-06-01", "2023-06-01T00:00:00.000Z, has passed"),
+        ("--until", "now", "has passed"),
+    ] {
+        check("create", &["nightly", "doubled", "--every", "1h", bound, time], 2, "", says);
+    }
     check("list", &[], 0, "", "there is no schedule");
     check("create", yearly, 0, "schedule nightly is changed", "");
     check("create", yearly, 0, "as it was", "");
@@ -248,6 +269,9 @@ fn change_schedules(shell: &Shell) {
     check("update", &["nightly"], 2, "", "says nothing");
     check("update", &["nightly", "--cron", "0 8 1 1 *", "--zone", "Europe/Berlin", "--limit", "9"], 0, "changed", "");
     check("update", &["nightly", "--clear", "limit"], 0, "changed", "");
+    check("update", &["nightly", "--until", "2023-06-01"], 2, "", "has passed");
+    check("update", &["nightly", "--from", "now", "--until", "9999-12-24"], 0, "changed", "");
+    check("update", &["nightly", "--clear", "from", "--clear", "until"], 0, "changed", "");
     check("update", &["nightly", "--clear", "queue"], 2, "", "deadline");
     check("update", &["nigthly", "--limit", "9"], 4, "", "nigthly");
     check("show", &["nightly"], 0, "0 8 1 1 * (Europe/Berlin)", "");
@@ -263,6 +287,56 @@ fn change_schedules(shell: &Shell) {
     assert_eq!(started.lines().count(), 3);
     started.lines().for_each(|run| shell.check(&["runs", "result", run], 0, "42", ""));
     check("delete", &["nightly"], 0, "changed", "");
+}
+
+/// Each list is read on to its end by the cursors that its pages tell.
+async fn lists_are_read_on_to_their_ends(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    for name in ["a", "b", "c"] {
+        shell.says(&["runs", "start", "without_code", "--queue", "gated", "--gate", name]);
+        shell.says(&["schedules", "create", name, "without_code", "--every", "1h"]);
+        shell.says(&["runs", "start", "asks"]);
+    }
+    let working = worker(&live);
+    until("three approvals are asked for", async || {
+        (shell.says(&["approvals", "list", "-o", "ids"]).lines().count() == 3).then_some(())
+    })
+    .await;
+    for (list, count) in [
+        (&["runs", "list"][..], 6),
+        (&["queues", "gates", "gated"][..], 3),
+        (&["schedules", "list"][..], 3),
+        (&["approvals", "list"][..], 3),
+    ] {
+        let (mut ids, mut cursor) = (Vec::new(), None);
+        loop {
+            let at: Vec<&str> = cursor.iter().flat_map(|cursor: &String| ["--cursor", cursor.as_str()]).collect();
+            let arguments = [list, &["--limit", "2", "-o", "ids"], &at].concat();
+            let page = shell.run(&arguments);
+            assert!(page.status.success(), "{arguments:?}: {page:?}");
+            ids.extend(String::from_utf8(page.stdout.clone()).unwrap().lines().map(str::to_owned));
+            cursor = cursor_of(&page);
+            if cursor.is_none() || ids.len() > count {
+                break;
+            }
+        }
+        let different: std::collections::BTreeSet<&String> = ids.iter().collect();
+        assert_eq!((ids.len(), different.len()), (count, count), "{list:?}: {ids:?}");
+        shell.check(&[list, &["--cursor", "x"]].concat(), 2, "", "cursor");
+    }
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_are_read_on_to_their_ends_on_sqlite() {
+    lists_are_read_on_to_their_ends(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_are_read_on_to_their_ends_on_postgres() {
+    lists_are_read_on_to_their_ends(Database::Postgres).await;
 }
 
 fn check_shapes(shell: &Shell, Runs { good, bad, .. }: &Runs) {

@@ -100,6 +100,12 @@ fn one_program_works_and_operates() {
     let id = says(&directory, &["runs", "list", "--limit", "1", "-o", "ids"]);
     assert!(says(&directory, &["runs", "show", &id]).contains("ship"));
     assert!(says(&directory, &["preflight"]).contains('0'), "no run is unfinished");
+    let preflight = |arguments: &[&str]| -> (Option<i32>, serde_json::Value) {
+        let output = run(&directory, &[&["preflight", "--json"][..], arguments].concat());
+        (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}")))
+    };
+    let (code, report) = preflight(&[]);
+    assert_eq!((code, &report["clean"], &report["fits"]), (Some(0), &true.into(), &0.into()), "{report}");
     let fits = says(&directory, &["replay", &id]);
     assert_eq!(fits, format!("run {id} fits this code: it ends with an output"));
     let json: serde_json::Value = serde_json::from_str(&says(&directory, &["replay", &id, "--json"])).unwrap();
@@ -109,6 +115,9 @@ fn one_program_works_and_operates() {
         serde_json::from_str(&says(&directory, &["prune", "--dry-run", "--json"])).unwrap();
     assert_eq!(counted, serde_json::json!({ "items": [], "deleted": 0, "kept": 0 }));
     let other = says(&directory, &["runs", "start", "nothing", "--input", "1", "-o", "ids"]);
+    let (code, report) = preflight(&["--strict"]);
+    let unregistered = serde_json::json!([{ "workflow": "nothing", "version": "1", "runs": 1 }]);
+    assert_eq!((code, &report["clean"], &report["unregistered"]), (Some(1), &false.into(), &unregistered), "{report}");
     let refusals = [(&other[..], 1, "not registered"), ("00000000-0000-7000-8000-000000000000", 4, "no run")];
     for (run_id, code, says) in refusals {
         let refused = run(&directory, &["replay", run_id]);

@@ -2,9 +2,9 @@
 //! and on a database that a later release has changed.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::common::{Shell, check};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +18,9 @@ async fn greets(ctx: &Ctx) -> Result<Option<String>> {
     ctx.signal::<String>("greeting").await
 }
 
+/// Wide enough that no cell of a table is cut.
+const WIDE: u16 = 240;
+
 /// A terminal, from both of its sides.
 struct Terminal {
     screen: File,
@@ -25,12 +28,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open() -> Self {
+    /// Opens a terminal with this many columns.
+    fn open(width: u16) -> Self {
         let screen: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&screen).unwrap();
         unlockpt(&screen).unwrap();
-        // Wide enough that no cell of a table is cut.
-        tcsetwinsize(&screen, Winsize { ws_row: 40, ws_col: 240, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&screen, Winsize { ws_row: 40, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let path = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
         let side = File::options().read(true).write(true).open(path).unwrap();
         Self { screen: File::from(screen), side }
@@ -55,10 +58,29 @@ impl Terminal {
     }
 }
 
-/// Returns what a command shows on a terminal.
+/// Returns the command in a session of its own. The width of a table is otherwise that of the
+/// terminal from which the tests are run.
+fn in_a_session(inner: &Command) -> Command {
+    let mut command = Command::new("setsid");
+    command.arg(inner.get_program()).args(inner.get_args()).stdin(Stdio::null());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
+/// Returns what a command shows on a wide terminal.
 fn on_a_terminal(shell: &Shell, arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let terminal = Terminal::open();
-    let mut command = shell.command(arguments);
+    on_columns(shell, WIDE, arguments, environment)
+}
+
+/// Returns what a command shows on a terminal of this width.
+fn on_columns(shell: &Shell, width: u16, arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let terminal = Terminal::open(width);
+    let mut command = in_a_session(&shell.command(arguments));
     command.env("TERM", "xterm-256color").envs(environment.iter().copied());
     let status = command.stdout(terminal.stream()).stderr(terminal.stream()).status().unwrap();
     // The command keeps its side open, too.
@@ -86,6 +108,41 @@ async fn only_a_terminal_gets_colors_and_they_can_be_refused() {
     assert!(color(&["runs", "list", "--color", "always"], &[("NO_COLOR", "1")]), "the option is nearer");
     assert!(!shell.says(&list).contains('\u{1b}'), "a pipe is no terminal");
     assert!(shell.says(&["runs", "list", "--color", "always"]).contains('\u{1b}'));
+    live.sweep().await;
+}
+
+/// Returns a text without the sequences that color it.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| plain + part.split_once('m').map_or(part, |(_, rest)| rest))
+}
+
+/// On a narrow terminal an id can be copied, and an advice can be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_narrow_terminal_shows_whole_ids_and_the_whole_advice() {
+    let live = Live::new(Database::Sqlite).await;
+    let shell = Shell::of(&live);
+    let key = "a key that is longer than its column";
+    let run = shell.says(&["runs", "start", "a_workflow_with_a_long_name", "--key", key, "--in", "1h"]);
+    // The doctor has an advice about it.
+    shell.says(&["runs", "pause", &run]);
+    let findings: serde_json::Value = serde_json::from_str(&shell.says(&["doctor", "--json"])).unwrap();
+    let advice: Vec<&str> = findings.as_array().unwrap().iter().filter_map(|found| found["fix"].as_str()).collect();
+    assert!(advice.iter().any(|advice| advice.len() > 40), "{advice:?}");
+    let shown = plain(&on_columns(&shell, 80, &["doctor"], &[]));
+    let at = shown.lines().next().unwrap().find("WHAT TO DO").unwrap();
+    let parts: Vec<String> = shown.lines().skip(1).map(|line| line.chars().skip(at).collect()).collect();
+    let told: Vec<&str> = parts.iter().flat_map(|part| part.split_whitespace()).collect();
+    for advice in advice {
+        assert!(told.join(" ").contains(advice), "{advice:?} is not in {shown}");
+    }
+    for width in [80, 120] {
+        let shown = plain(&on_columns(&shell, width, &["runs", "list"], &[]));
+        assert!(shown.contains(&run), "{width}: {shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= width.into()), "{width}: {shown}");
+        assert_eq!(shown.lines().count(), 2, "a row takes one line: {shown}");
+    }
     live.sweep().await;
 }
 
@@ -160,23 +217,57 @@ fn handles(pid: u32, signal: Signal) -> bool {
     mask & (1 << (signal.as_raw() - 1)) != 0
 }
 
+/// Interrupts a command as the keyboard does, and checks its exit code.
+async fn interrupt(child: &mut Waiting, arguments: &[&str]) {
+    let pid = child.0.id();
+    until("the command listens for the signal", async || handles(pid, Signal::INT).then_some(())).await;
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::INT).unwrap();
+    let code = until("the command ends", async || child.0.try_wait().unwrap()).await.code();
+    assert_eq!(code, Some(130), "{arguments:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interruption_has_its_exit_code_and_changes_nothing() {
     let live = Live::new(Database::Sqlite).await;
     let shell = Shell::of(&live);
     let run = shell.says(&["runs", "start", "without_code"]);
-    for arguments in [&["runs", "result", &run, "--wait", "10m"][..], &["runs", "list", "--watch"]] {
+    let line = format!("{run}\n");
+    for (arguments, input) in [
+        (&["runs", "result", &run, "--wait", "10m"][..], ""),
+        (&["runs", "list", "--watch"][..], ""),
+        (&["runs", "start", "without_code", "--input", "-"][..], "42"),
+        (&["runs", "cancel", "-"][..], line.as_str()),
+        (&["doctor", "--after-restore", "-"][..], line.as_str()),
+    ] {
         let mut command = shell.command(arguments);
-        let mut child = Waiting(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-        let pid = child.0.id();
-        until("the command listens for the signal", async || handles(pid, Signal::INT).then_some(())).await;
-        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::INT).unwrap();
-        let code = until("the command ends", async || child.0.try_wait().unwrap()).await.code();
-        assert_eq!(code, Some(130), "{arguments:?}");
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Waiting(command.spawn().unwrap());
+        // The input does not end.
+        let mut keyboard = child.0.stdin.take().unwrap();
+        keyboard.write_all(input.as_bytes()).unwrap();
+        until("the command has read its input", async || {
+            (rustix::io::ioctl_fionread(&keyboard).unwrap() == 0).then_some(())
+        })
+        .await;
+        interrupt(&mut child, arguments).await;
         let mut said = String::new();
         child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!(said, "", "{arguments:?}");
     }
+    // At a question.
+    let mut terminal = Terminal::open(WIDE);
+    let cancel = ["runs", "cancel", "--where", "is:open"];
+    let mut command = shell.command(&cancel);
+    let command = command.stdin(terminal.stream()).stdout(Stdio::piped()).stderr(terminal.stream());
+    let mut child = Waiting(command.spawn().unwrap());
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"[y/N] ") {
+        let mut part = [0; 64];
+        let read = terminal.screen.read(&mut part).unwrap();
+        asked.extend_from_slice(&part[..read]);
+    }
+    interrupt(&mut child, &cancel).await;
+    assert_eq!(shell.says(&["runs", "list", "-o", "ids"]), run);
     assert!(shell.says(&["runs", "show", &run]).contains("pending"));
     live.sweep().await;
 }
