@@ -93,7 +93,7 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     for (number, (run, order)) in runs.iter().zip(orders).enumerate() {
         match perform_as(&*shared.operate, &visit.actor, order).await {
             Ok(done) => asked += usize::from(matches!(done.outcome, OrderOutcome::AlreadyRequested { .. })),
-            Err(error) if error.code.is_of_all() => return Err(stopped(error, *run, number).into()),
+            Err(error) if error.code.applies_to_all() => return Err(stopped(error, *run, number).into()),
             Err(error) => refusals.push(format!("{run}: {}", error.message)),
         }
     }

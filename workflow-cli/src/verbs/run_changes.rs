@@ -80,7 +80,7 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
         // A refusal of one run does not end the command; a database that is away does.
         match outcome {
             Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),
-            Err(error) if error.code.is_of_all() => return Err(stopped(error, changed.len())),
+            Err(error) if error.code.applies_to_all() => return Err(stopped(error, changed.len())),
             Err(error) => changed.push(Changed { run, done: None, error: Some(error) }),
         }
     }

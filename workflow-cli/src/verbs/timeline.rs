@@ -163,9 +163,13 @@ fn note(row: &TimelineRow) -> String {
 mod tests {
     use super::*;
 
+    fn read(json: &str) -> Timeline {
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     #[test]
     fn a_body_that_was_cut_off_and_repeated_shows_both() {
-        let timeline: Timeline = serde_json::from_str(
+        let timeline = read(
             r#"{"run":"01a21730-6529-71e4-8c47-396ccb3ad9cb","status":"succeeded","from":0,"to":100000000,"spans":[],
                 "rows":[
                     {"step":"charge","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":0,"to":20000000}]},
@@ -175,8 +179,7 @@ mod tests {
                         {"state":"failed","attempt":2,"from":99000000,"to":100000000}]}],
                 "marks":[{"at":30000000,"kind":"crashed"},{"at":60000000,"kind":"resumed"}],
                 "left_out":0,"complete":true}"#,
-        )
-        .unwrap_or_else(|error| panic!("{error}"));
+        );
         let lines = draw(&timeline, 60, Style::ASCII);
         let expected = [
             "  charge   =====                 20 s",
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_repeated_body_that_is_the_first_to_end_after_the_crash_shows_both() {
-        let timeline: Timeline = serde_json::from_str(
+        let timeline = read(
             r#"{"run":"01a21730-6529-71e4-8c47-396ccb3ad9cb","status":"succeeded","from":0,"to":100000000,"spans":[],
                 "rows":[
                     {"step":"charge","kind":"step","bars":[{"state":"succeeded","attempt":1,"from":0,"to":20000000}]},
@@ -198,8 +201,7 @@ mod tests {
                         {"state":"succeeded","attempt":1,"from":20000000,"to":60000000,"repeated":true}]}],
                 "marks":[{"at":30000000,"kind":"crashed"},{"at":60000000,"kind":"resumed"}],
                 "left_out":0,"complete":true}"#,
-        )
-        .unwrap_or_else(|error| panic!("{error}"));
+        );
         let expected = [
             "  charge   =====                 20 s",
             "  ship         ~~~~~~~~=         40 s",
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_step_that_failed_or_has_not_ended_shows_its_source_line() {
-        let timeline: Timeline = serde_json::from_str(
+        let timeline = read(
             r#"{"run":"01a21730-6529-71e4-8c47-396ccb3ad9cb","status":"running","from":0,"to":100000000,"spans":[],
                 "rows":[
                     {"step":"charge","kind":"step","source_line":"src/orders.rs:41","bars":[
@@ -223,8 +225,7 @@ mod tests {
                         {"state":"failed","attempt":2,"from":99000000,"to":100000000}]},
                     {"step":"mail","kind":"step","bars":[{"state":"running","attempt":1,"from":99000000}]}],
                 "marks":[],"left_out":0,"complete":true}"#,
-        )
-        .unwrap_or_else(|error| panic!("{error}"));
+        );
         assert_eq!(source_lines(&timeline), ["  ship at src/orders.rs:42", "  pay at src/orders.rs:7"]);
         assert!(draw(&timeline, 60, Style::ASCII).ends_with(&source_lines(&timeline)));
     }

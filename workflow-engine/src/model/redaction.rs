@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AttemptStatus, RunHistory, RunId, SignalOutcome, StepKind, StoredError};
+use super::{AttemptStatus, RunHistory, RunId, SignalOutcome, StepAttempt, StepKind, StoredError};
 
 /// Stands in place of a text.
 const REDACTED: &str = "redacted";
@@ -56,13 +56,14 @@ impl RunHistory {
             redact_error(error, |value| change(None, value));
         }
         for step in &mut self.steps {
+            let payload = payload_of(step);
             let key = step.step_key.as_str();
-            if let Some(output) = step.output.take() {
-                step.output = Some(match payload_of(step.kind, step.status, &output) {
-                    Part::Whole => changed(&output, |value| change(Some(key), value)),
-                    Part::Published => changed_value(&output, |value| change(Some(key), value)),
-                    Part::Nothing => output,
-                });
+            if let Some(output) = &mut step.output {
+                match payload {
+                    Payload::Whole => *output = changed(output, |value| change(Some(key), value)),
+                    Payload::Published => *output = changed_value(output, |value| change(Some(key), value)),
+                    Payload::None => {}
+                }
             }
             if let Some(error) = &mut step.error {
                 redact_error(error, |value| change(Some(key), value));
@@ -73,28 +74,35 @@ impl RunHistory {
 }
 
 /// The part of an output that is a payload.
-enum Part {
+enum Payload {
     Whole,
     /// The value that was published, beside its number.
     Published,
-    Nothing,
+    None,
 }
 
-/// Returns the part of an output that is a payload. Notes of waits that have begun, the id of a
-/// child that is not awaited, the answer of the inbox to a signal, and rows of the engine itself
-/// are no payloads, and a replay needs them.
-fn payload_of(kind: StepKind, status: AttemptStatus, output: &str) -> Part {
-    let is_running = status == AttemptStatus::Running;
-    let is_word = |outcome| !matches!(outcome, SignalOutcome::Repeated(_));
-    let is_engines = || {
-        serde_json::from_str(output).is_ok_and(is_word)
-            || kind == StepKind::Child && serde_json::from_str::<RunId>(output).is_ok()
-    };
-    match kind {
-        StepKind::Published => Part::Published,
-        StepKind::Sleep | StepKind::Interruption | StepKind::Patch => Part::Nothing,
-        _ if is_running || is_engines() => Part::Nothing,
-        _ => Part::Whole,
+/// Returns the part of an output that is a payload. A replay needs the other parts: the notes of
+/// waits that have begun, and the outputs that the engine has made.
+fn payload_of(step: &StepAttempt) -> Payload {
+    match step.kind {
+        StepKind::Published => Payload::Published,
+        StepKind::Sleep | StepKind::Interruption | StepKind::Patch => Payload::None,
+        _ if step.status == AttemptStatus::Running || is_of_engine(step) => Payload::None,
+        _ => Payload::Whole,
+    }
+}
+
+/// Returns whether the engine has made an output: the id of a child that is not awaited, or the
+/// answer of an inbox to a signal. The step of such a child ends in the moment in which it begins;
+/// the output of a child that is awaited comes later.
+fn is_of_engine(step: &StepAttempt) -> bool {
+    let Some(output) = step.output.as_deref() else { return false };
+    match step.kind {
+        StepKind::Child => step.completed_at == Some(step.started_at) && serde_json::from_str::<RunId>(output).is_ok(),
+        StepKind::Step => {
+            serde_json::from_str(output).is_ok_and(|answer| !matches!(answer, SignalOutcome::Repeated(_)))
+        }
+        _ => false,
     }
 }
 
@@ -131,5 +139,33 @@ fn placeholder(value: Value) -> Value {
         Value::String(_) => REDACTED.into(),
         Value::Array(items) => items.into_iter().map(placeholder).collect(),
         Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, placeholder(value))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Timestamp;
+    use crate::model::run_retry::tests::row;
+
+    #[test]
+    fn only_outputs_that_the_engine_has_made_are_no_payloads() {
+        let id = "\"018f0000-0000-7000-8000-000000000001\"";
+        let is_payload = |kind, output: &str, completed_at| {
+            let at = Timestamp::from_micros;
+            let step = StepAttempt {
+                kind,
+                output: Some(output.to_owned()),
+                started_at: at(7),
+                completed_at: Some(at(completed_at)),
+                ..row("a", Some(1))
+            };
+            matches!(payload_of(&step), Payload::Whole)
+        };
+        assert!(!is_payload(StepKind::Child, id, 7), "the id of a child that is not awaited");
+        assert!(is_payload(StepKind::Child, id, 8), "the output of a child that is awaited");
+        assert!(is_payload(StepKind::Child, "\"Ada\"", 7));
+        assert!(!is_payload(StepKind::Step, "\"accepted\"", 8), "the answer of an inbox");
+        assert!(is_payload(StepKind::Step, id, 7) && is_payload(StepKind::Signal, "\"accepted\"", 8));
     }
 }

@@ -130,16 +130,17 @@ fn an_interrupted_wait_sets_no_timer() {
     assert_eq!(drive.quiesce(&mut table).park_until(), Some(START + 3 * MINUTE));
 }
 
+async fn both(ctx: &Ctx<World>) -> Result<String> {
+    let a = ctx.step("a", || ctx.state().gated("a")).await?;
+    let b = ctx.step("b", || ctx.state().body("b")).await?;
+    Ok(a + &b)
+}
+
 #[test]
 fn a_shielded_call_continues_and_the_next_call_ends_at_its_first_poll() {
     let mut table = Table::default();
     let flow = flow!(|ctx| {
-        let shielded = ctx.shield(async {
-            let a = ctx.step("a", || ctx.state().gated("a")).await?;
-            let b = ctx.step("b", || ctx.state().body("b")).await?;
-            Ok::<_, Error>(a + &b)
-        });
-        let shielded = shielded.await?;
+        let shielded = ctx.shield(both(ctx)).await?;
         let next = ctx.step("next", || ctx.state().body("next")).await;
         let last = ctx.step("last", || ctx.state().body("last")).await;
         Ok(format!("{shielded} {} {}", kind(&next), kind(&last)))
@@ -158,12 +159,7 @@ fn a_shielded_call_continues_and_the_next_call_ends_at_its_first_poll() {
 fn a_timeout_ends_no_shielded_part_when_the_run_is_told_to_end() {
     let mut table = Table::default();
     let flow = flow!(|ctx| {
-        let shielded = ctx.shield(async {
-            let a = ctx.step("a", || ctx.state().gated("a")).await?;
-            let b = ctx.step("b", || ctx.state().body("b")).await?;
-            Ok::<_, Error>(a + &b)
-        });
-        let shielded = ctx.timeout(MINUTE, shielded).await?;
+        let shielded = ctx.timeout(MINUTE, ctx.shield(both(ctx))).await?;
         let bare = ctx.timeout(MINUTE, ctx.step("bare", || ctx.state().body("bare"))).await;
         Ok(format!("{shielded} {}", kind(&bare)))
     });

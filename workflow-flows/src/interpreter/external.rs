@@ -7,8 +7,7 @@ use super::approval::gate_of;
 use super::evaluation::prepared_key;
 use super::frame::Frame;
 use super::mentions::Mentions;
-use super::retry;
-use super::tool::{Caller, Failed, Place, call_tool, run_named};
+use super::tool::{Caller, Place, after, call_tool, run_named};
 use crate::flows::{REPORT, Report, SentReport, visit_number};
 use crate::graph::{Step, ToolUse};
 use crate::{ErrorClass, FlowCode, FlowError};
@@ -53,14 +52,8 @@ async fn hand_over(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Val
         let gate = gate_of(frame, step);
         let token = frame.runtime().tokens().map(|tokens| tokens.issue(&gate));
         let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout, token };
-        let result = call_tool(&Caller::of(frame), &place, call, scope).await.map_err(|failure| match failure {
-            Failed::Step(error) => error,
-            // The call has no attempts of its own. A failure of the tool counts for its breaker.
-            Failed::Tool(error, asked) => {
-                let again = retry::again(None, error.class, asked, 1, 0);
-                error.again(again).into()
-            }
-        })?;
+        let called = call_tool(&Caller::of(frame), &place, call, scope).await;
+        let result = called.map_err(|failure| after(frame, None, failure))?;
         Ok(json!({ HANDED_OVER: visit_number(gate.generation, gate.visit), "result": result }))
     };
     run_named(frame, step, (&prepared_key(&step.id), Retry::none()), body).await

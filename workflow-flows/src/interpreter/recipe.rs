@@ -17,7 +17,7 @@ pub(super) async fn run_recipe(frame: &Frame<'_>, step: &Step, recipe: &Recipe) 
     let texts: Vec<Value> = [&recipe.system, &recipe.prompt].into_iter().flatten().map(|text| json!(text)).collect();
     let scope = &frame.scope(&Mentions::of(texts.iter().chain(step.output.iter()).chain([&recipe.args])));
     let attempt = || async move {
-        let answer = ask(frame, step, recipe, scope).await.map_err(|error| after(frame, step, error))?;
+        let answer = ask(frame, step, recipe, scope).await.map_err(|error| after(frame, step.retry.as_ref(), error))?;
         make_output(frame, step, answer, scope).await
     };
     run_body(frame, step, attempt).await

@@ -11,7 +11,7 @@ use super::frame::Frame;
 use super::mentions::Mentions;
 use super::retry;
 use crate::expression::Scope;
-use crate::graph::{MissingPath, Step, ToolUse};
+use crate::graph::{MissingPath, RetryRule, Step, ToolUse};
 use crate::secrets::{Seen, look_up};
 use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 
@@ -22,7 +22,7 @@ pub(super) async fn run_tool(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> 
     let attempt = || async move {
         let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout, token: None };
         let called = call_tool(&Caller::of(frame), &place, call, scope).await;
-        let result = called.map_err(|error| after(frame, step, error))?;
+        let result = called.map_err(|error| after(frame, step.retry.as_ref(), error))?;
         make_output(frame, step, result, scope).await
     };
     run_body(frame, step, attempt).await
@@ -75,13 +75,14 @@ pub(super) async fn make_output(frame: &Frame<'_>, step: &Step, result: Value, s
     }
 }
 
-/// Decides whether another attempt follows this failure. Call it in the body of a step only.
-pub(super) fn after(frame: &Frame<'_>, step: &Step, failure: Failed) -> Error {
+/// Decides whether another attempt follows this failure by this rule. Call it in the body of a step
+/// only.
+pub(super) fn after(frame: &Frame<'_>, rule: Option<&RetryRule>, failure: Failed) -> Error {
     match failure {
         Failed::Step(error) => error,
         Failed::Tool(error, asked) => {
             let (attempt, random) = (frame.ctx.attempt(), frame.ctx.random());
-            let again = retry::again(step.retry.as_ref(), error.class, asked, attempt, random);
+            let again = retry::again(rule, error.class, asked, attempt, random);
             error.again(again).into()
         }
     }

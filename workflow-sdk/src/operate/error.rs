@@ -55,18 +55,18 @@ pub enum OperateErrorCode {
 }
 
 impl OperateErrorCode {
-    /// Returns whether each further order of the same kind would fail for the same reason, whatever
-    /// its target. After [`TimedOut`](Self::TimedOut) and [`Unavailable`](Self::Unavailable) it is
+    /// Returns whether every order of one kind fails for this reason, whatever its target, so that
+    /// there is no use in trying the next one. After [`TimedOut`](Self::TimedOut) and [`Unavailable`](Self::Unavailable) it is
     /// not known whether the order was carried out.
     ///
     /// ```
     /// use workflow_sdk::operate::OperateErrorCode;
     ///
-    /// assert!(OperateErrorCode::Unavailable.is_of_all());
-    /// assert!(!OperateErrorCode::Conflict.is_of_all());
+    /// assert!(OperateErrorCode::Unavailable.applies_to_all());
+    /// assert!(!OperateErrorCode::Conflict.applies_to_all());
     /// ```
     #[must_use]
-    pub const fn is_of_all(self) -> bool {
+    pub const fn applies_to_all(self) -> bool {
         matches!(
             self,
             Self::Unavailable | Self::TimedOut | Self::BadInput | Self::Standby | Self::Forbidden | Self::Unauthorized

@@ -18,7 +18,8 @@ pub(super) struct DrivenWorkflow {
     poller: Option<Poller>,
     /// Whether something has moved since the last poll.
     needs_poll: bool,
-    /// Whether the last poll used up the budget of the task.
+    /// Whether the last poll used up the budget of the task. A wake after it may be that of
+    /// `tokio::select!`, and does not count as foreign.
     is_spent: bool,
     polled_at: Instant,
 }

@@ -135,8 +135,8 @@ impl Machine {
         self.leave_signal_wait(id, &wait);
     }
 
-    /// Ends the recorded wait of a call that was dropped before it continued that wait: the worker
-    /// that had dropped it before may have died before it recorded so.
+    /// Ends the recorded wait of a call that was dropped before it continued the wait. An earlier
+    /// drive had dropped it too, and its worker died before the end was committed.
     pub(super) fn drop_recorded_wait(&mut self, id: CallId, wait: SignalWait) {
         let is_open = |step: &RecordedStep| !step.last.has_ended;
         if self.recorded.history.step(self.calls.key(id)).is_some_and(is_open) {
