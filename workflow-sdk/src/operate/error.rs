@@ -56,8 +56,8 @@ pub enum OperateErrorCode {
 
 impl OperateErrorCode {
     /// Returns whether every order of one kind fails for this reason, whatever its target, so that
-    /// there is no use in trying the next one. After [`TimedOut`](Self::TimedOut) and [`Unavailable`](Self::Unavailable) it is
-    /// not known whether the order was carried out.
+    /// there is no use in trying the next one. After [`TimedOut`](Self::TimedOut) and
+    /// [`Unavailable`](Self::Unavailable) it is not known whether the order was carried out.
     ///
     /// ```
     /// use workflow_sdk::operate::OperateErrorCode;
