@@ -30,7 +30,8 @@ pub enum Polled {
 /// Polls a workflow and distinguishes wakes by its own calls from foreign wakes.
 pub struct Poller {
     future: WorkflowFuture,
-    root: Arc<RootWaker>,
+    root: Arc<Root>,
+    waker: Arc<RootWaker>,
 }
 
 /// The number of consecutive polls after which the workflow yields its thread if each poll woke it
@@ -40,8 +41,9 @@ const MAX_POLLS: u32 = 10_000;
 impl Poller {
     /// Creates a poller of this future.
     pub fn new(future: WorkflowFuture, port: Arc<dyn Port>) -> Self {
-        let root = RootWaker { again: AtomicBool::new(false), foreign: AtomicBool::new(false), port };
-        Self { future, root: Arc::new(root) }
+        let [again, foreign, excused] = [false; 3].map(AtomicBool::new);
+        let root = Arc::new(Root { again, foreign, excused, port });
+        Self { future, waker: RootWaker::of(&root), root }
     }
 
     /// Polls the workflow until it no longer wakes itself. Combinators such as `FuturesUnordered`
@@ -64,7 +66,7 @@ impl Poller {
 
     fn poll_once(&mut self) -> std::thread::Result<Poll<Result<String>>> {
         let _polling = Activity::Polling(self.root.address()).begin();
-        let waker = Waker::from(Arc::clone(&self.root));
+        let waker = Waker::from(Arc::clone(&self.waker));
         let future = self.future.as_mut();
         catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))))
     }
@@ -80,6 +82,18 @@ impl Poller {
     /// something other than a call of its context.
     pub fn take_foreign_wake(&self) -> bool {
         self.root.foreign.swap(false, Ordering::AcqRel)
+    }
+
+    /// Excuses the wakes that the last poll has asked for, whenever they come: without budget,
+    /// `tokio::select!` asks for one in place of polling its branches.
+    pub fn excuse_wakes(&mut self) {
+        self.waker.is_excused.store(true, Ordering::Release);
+        self.waker = RootWaker::of(&self.root);
+    }
+
+    /// Returns whether an excused wake has occurred since the last call.
+    pub fn take_excused_wake(&self) -> bool {
+        self.root.excused.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -130,25 +144,43 @@ impl Drop for ActivityGuard {
     }
 }
 
-/// The waker with which the workflow itself is polled.
-struct RootWaker {
+/// How the workflow itself was woken.
+struct Root {
     /// Whether the workflow asks to be polled again.
     again: AtomicBool,
     /// Whether something other than its calls has woken the workflow.
     foreign: AtomicBool,
+    /// Whether that was only a wake that is excused.
+    excused: AtomicBool,
     port: Arc<dyn Port>,
 }
 
-impl RootWaker {
+impl Root {
     /// Returns a number that distinguishes this root from the roots of other workflows.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     fn wake_foreign(&self) {
-        if !self.foreign.swap(true, Ordering::AcqRel) {
+        self.wake(&self.foreign);
+    }
+
+    fn wake(&self, kind: &AtomicBool) {
+        if !kind.swap(true, Ordering::AcqRel) {
             self.port.wake();
         }
+    }
+}
+
+/// The waker with which the workflow itself is polled.
+struct RootWaker {
+    root: Arc<Root>,
+    is_excused: AtomicBool,
+}
+
+impl RootWaker {
+    fn of(root: &Arc<Root>) -> Arc<Self> {
+        Arc::new(Self { root: Arc::clone(root), is_excused: AtomicBool::new(false) })
     }
 }
 
@@ -158,10 +190,12 @@ impl Wake for RootWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        let root = &self.root;
         match ACTIVITY.get() {
-            Activity::Polling(root) if root == self.address() => self.again.store(true, Ordering::Release),
-            Activity::Waking(root) if root == self.address() => {}
-            Activity::Polling(_) | Activity::Waking(_) | Activity::Other => self.wake_foreign(),
+            Activity::Polling(address) if address == root.address() => root.again.store(true, Ordering::Release),
+            Activity::Waking(address) if address == root.address() => {}
+            _ if self.is_excused.load(Ordering::Acquire) => root.wake(&root.excused),
+            Activity::Polling(_) | Activity::Waking(_) | Activity::Other => root.wake_foreign(),
         }
     }
 }

@@ -18,9 +18,6 @@ pub(super) struct DrivenWorkflow {
     poller: Option<Poller>,
     /// Whether something has moved since the last poll.
     needs_poll: bool,
-    /// Whether the last poll used up the budget of the task. A wake after it may be that of
-    /// `tokio::select!`, and does not count as foreign.
-    is_spent: bool,
     polled_at: Instant,
 }
 
@@ -28,13 +25,7 @@ impl DrivenWorkflow {
     /// Calls the workflow function. Its future is not polled yet.
     pub(super) fn begin(entry: &Entry, cell: Arc<RunCell>, input: String, port: Arc<dyn Port>) -> Self {
         let future = entry.call(Arc::clone(&cell), input);
-        Self {
-            cell,
-            poller: Some(Poller::new(future, port)),
-            needs_poll: true,
-            is_spent: false,
-            polled_at: Instant::now(),
-        }
+        Self { cell, poller: Some(Poller::new(future, port)), needs_poll: true, polled_at: Instant::now() }
     }
 
     pub(super) fn cell(&self) -> &RunCell {
@@ -57,23 +48,26 @@ impl DrivenWorkflow {
 
     /// Gives the thread back if bodies have used up the budget of this task. Without budget,
     /// `tokio::select!` in the workflow polls none of its branches, and wakes the workflow later.
+    /// It takes `&mut self` because the future of a workflow is not `Sync`.
     pub(super) async fn restore_budget(&mut self) {
         if !has_budget_remaining() {
             yield_now().await;
         }
-        if self.is_spent {
-            self.take_foreign_wake();
-            self.is_spent = false;
-        }
     }
 
-    /// Polls the workflow. If that uses up the budget, it must be polled again.
+    /// Polls the workflow. If that uses up the budget, it must be polled again, and the wakes that
+    /// it asked for may be those of `tokio::select!`. The runtime makes these at some time, also
+    /// after the next poll.
     pub(super) fn poll(&mut self) -> Polled {
         self.polled_at = Instant::now();
         let _in_drive = self.cell.settings().span.span().enter();
         let polled = self.poller.as_mut().map_or(Polled::Pending, Poller::poll);
-        self.is_spent = !has_budget_remaining();
-        self.needs_poll |= self.is_spent;
+        if !has_budget_remaining() {
+            self.needs_poll = true;
+            if let Some(poller) = &mut self.poller {
+                poller.excuse_wakes();
+            }
+        }
         polled
     }
 
@@ -95,13 +89,10 @@ impl DrivenWorkflow {
     /// Wakes the calls whose bodies were woken. Returns whether something that is not a call of the
     /// context has woken the workflow.
     pub(super) fn wake_bodies(&mut self) -> bool {
-        let is_foreign = self.take_foreign_wake();
-        self.needs_poll |= self.waking(RunCell::wake_bodies) || is_foreign;
-        is_foreign && !self.is_spent
-    }
-
-    fn take_foreign_wake(&self) -> bool {
-        self.poller.as_ref().is_some_and(Poller::take_foreign_wake)
+        let is_foreign = self.poller.as_ref().is_some_and(Poller::take_foreign_wake);
+        let is_excused = self.poller.as_ref().is_some_and(Poller::take_excused_wake);
+        self.needs_poll |= self.waking(RunCell::wake_bodies) || is_foreign || is_excused;
+        is_foreign
     }
 
     pub(super) fn fire_timers(&mut self) {
