@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use croner::Cron;
 use croner::parser::CronParser;
-use jiff::tz::TimeZone;
+use croner::{Cron, JobType};
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp as Instant, Zoned};
 use uuid::Uuid;
 
@@ -17,7 +17,8 @@ const MOST_EXCEPTIONS: u32 = 300_000;
 /// The times of one schedule, ready to be computed.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    cron: Vec<Cron>,
+    /// Expressions, and whether each lists fixed times of the day.
+    cron: Vec<(Cron, bool)>,
     /// Exceptions, and whether each has seconds.
     except: Vec<(Cron, bool)>,
     zone: TimeZone,
@@ -33,10 +34,14 @@ impl Calendar {
     /// # Errors
     /// [`InvalidSchedule::Cron`], [`InvalidSchedule::Zone`].
     pub fn of(name: &str, timing: &Timing) -> Result<Self, InvalidSchedule> {
-        let parse = |expression: &String| parse(name, expression);
-        let except = |expression: &String| Ok((parse(expression)?, expression.split_whitespace().count() > 5));
+        let cron = |expression: &String| {
+            let cron = parse(name, expression)?;
+            let lists_times = lists_times(expression, &cron);
+            Ok((cron, lists_times))
+        };
+        let except = |expression: &String| Ok((parse(name, expression)?, expression.split_whitespace().count() > 5));
         Ok(Self {
-            cron: timing.cron.iter().map(parse).collect::<Result<_, _>>()?,
+            cron: timing.cron.iter().map(cron).collect::<Result<_, InvalidSchedule>>()?,
             except: timing.except.iter().map(except).collect::<Result<_, InvalidSchedule>>()?,
             zone: zone(name, &timing.zone)?,
             timing: timing.clone(),
@@ -94,8 +99,9 @@ impl Calendar {
         let mut next = self.timing.every.and_then(|every| next_multiple(every, self.timing.offset, after));
         // Expressions have whole seconds, so the search may begin at the second before.
         let start = (!self.cron.is_empty()).then(|| zoned(after, &self.zone)).flatten();
-        for cron in &self.cron {
-            let found = start.as_ref().and_then(|start| cron.find_next_occurrence(start, false).ok());
+        for (cron, lists_times) in &self.cron {
+            let find = if *lists_times { next_listed } else { next_occurrence };
+            let found = start.as_ref().and_then(|start| find(cron, start));
             let found = found.map(|found| Timestamp::from_micros(found.timestamp().as_microsecond()));
             next = [next, found.filter(|found| *found > after)].into_iter().flatten().min();
         }
@@ -126,6 +132,51 @@ fn next_multiple(every: Duration, offset: Duration, after: Timestamp) -> Option<
     let passed = after.as_micros().checked_sub(offset)?.div_euclid(every);
     let next = passed.checked_add(1)?.checked_mul(every)?.checked_add(offset)?;
     Some(Timestamp::from_micros(next))
+}
+
+fn next_occurrence(cron: &Cron, start: &Zoned) -> Option<Zoned> {
+    cron.find_next_occurrence(start, false).ok()
+}
+
+/// Returns the first time after `start` of an expression that lists fixed times of the day. croner
+/// would leave out a time that the clock skips, and repeat one that it shows twice. Here each comes
+/// once per day: a skipped one at the end of the gap, a repeated one at its first instant.
+fn next_listed(cron: &Cron, start: &Zoned) -> Option<Zoned> {
+    let is_second = |at: &Zoned| {
+        let offset = at.time_zone().to_ambiguous_timestamp(at.datetime()).offset();
+        matches!(offset, AmbiguousOffset::Fold { after, .. } if after == at.offset())
+    };
+    let mut next = next_occurrence(cron, start)?;
+    while is_second(&next) {
+        next = next_occurrence(cron, &next)?;
+    }
+    let ends_of_gaps = start.time_zone().following(start.timestamp()).map(|change| change.timestamp());
+    let mut until_next = ends_of_gaps.take_while(|end| *end < next.timestamp());
+    let skips_one = until_next.find(|end| skips(cron, *end, start.time_zone()));
+    Some(skips_one.map_or(next, |end| end.to_zoned(start.time_zone().clone())))
+}
+
+/// Returns whether the clock on the wall skips a time of this expression at this instant.
+fn skips(cron: &Cron, end: Instant, zone: &TimeZone) -> bool {
+    let second = jiff::SignedDuration::from_secs(1);
+    let Ok(before) = end.checked_sub(second) else { return false };
+    // The clock on the wall is taken for that of UTC, which has no gaps.
+    let on_wall = |at: Instant| zone.to_datetime(at).to_zoned(TimeZone::UTC).ok();
+    let (Some(last), Some(end)) = (on_wall(before), on_wall(end)) else { return false };
+    next_occurrence(cron, &last).is_some_and(|skipped| skipped < end)
+}
+
+/// Returns whether an expression lists fixed times of the day: its seconds, minutes and hours are
+/// numbers, lists and ranges. A single time is left to croner.
+fn lists_times(expression: &str, cron: &Cron) -> bool {
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    let of_day = match fields.len() {
+        5 => 2,
+        6 | 7 => 3,
+        _ => return false,
+    };
+    let is_listed = |field: &&str| !field.contains(['*', '/', '?']);
+    fields[..of_day].iter().all(is_listed) && cron.determine_job_type() == JobType::IntervalWildcard
 }
 
 fn zoned(at: Timestamp, zone: &TimeZone) -> Option<Zoned> {
