@@ -243,9 +243,11 @@ fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
     }
 }
 
-/// Counts the first claim of a run. A fork has an epoch before its first claim.
+/// Counts the first claim of a run, once for all its generations. A fork has an epoch before its
+/// first claim.
 fn count_begun(shared: &Shared, run: &ClaimedRun, now: Timestamp) {
     let is_first = match run.claim.epoch {
+        _ if run.generation > 0 => false,
         1 => true,
         2 => run.started_at >= now,
         _ => false,
