@@ -95,6 +95,7 @@ impl Claims {
             lanes: vec![lane(five_steps)],
             limited: Vec::new(),
             gated: Vec::new(),
+            gates_first: Vec::new(),
             limit: args.limit,
             // The lease outlasts the benchmark: otherwise claimed runs would become due again.
             lease: Duration::from_secs(24 * 3600),

@@ -134,6 +134,7 @@ async fn claim(client: &Client) -> BoxResult<Claimed> {
         lanes: vec![lane(moment)],
         limited: vec![QUEUE.into()],
         gated: vec![QUEUE.into()],
+        gates_first: Vec::new(),
         limit: 1,
         lease: Duration::from_secs(24 * 3600),
     };

@@ -66,7 +66,15 @@ pub fn claim_request() -> ClaimRequest {
 /// Returns a request for at most `limit` runs of [`lane`].
 #[must_use]
 pub fn claim_by(worker: WorkerId, limit: u32) -> ClaimRequest {
-    ClaimRequest { worker, lanes: vec![lane()], limited: Vec::new(), gated: Vec::new(), limit, lease: LEASE }
+    ClaimRequest {
+        worker,
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        gates_first: Vec::new(),
+        limit,
+        lease: LEASE,
+    }
 }
 
 /// Returns attempt 1 of a step, begun at [`CLOCK_START`].

@@ -35,7 +35,8 @@ CREATE TABLE {schema}.workflow_turns (
     base_id    integer NOT NULL,                        -- the lane of the same names without a gate
     gate_id    integer NOT NULL,
     open_at    bigint  NOT NULL,
-    full_until bigint
+    full_until bigint,
+    given      bigint  NOT NULL DEFAULT 0               -- runs of the turn that goes on
 ) WITH (fillfactor = 70);
 
 -- Serve the search of a claim for gates at which it is time to look.

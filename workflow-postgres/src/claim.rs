@@ -172,7 +172,8 @@ async fn claim_from(
     let query = query
         .bind(places.iter().map(|place| place.gate.unwrap_or_default().to_owned()).collect::<Vec<_>>())
         .bind(places.iter().map(|place| i64::from(place.weight)).collect::<Vec<_>>())
-        .bind(places.iter().map(|place| i64::from(place.at_most)).collect::<Vec<_>>());
+        .bind(places.iter().map(|place| i64::from(place.at_most)).collect::<Vec<_>>())
+        .bind(places.iter().map(|place| i64::from(place.given)).collect::<Vec<_>>());
     Ok(query.fetch_all(connection).await?)
 }
 

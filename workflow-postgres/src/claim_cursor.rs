@@ -92,6 +92,7 @@ mod tests {
             lanes: vec![lane("a"), lane("b")],
             limited: Vec::new(),
             gated: Vec::new(),
+            gates_first: Vec::new(),
             limit: 2,
             lease: Duration::from_secs(30),
         }

@@ -69,6 +69,7 @@ async fn a_claim_of_the_fast_path_is_cached_with_its_epoch() -> TestResult {
         lanes: vec![lane()],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit: 2,
         lease: LEASE,
     });
@@ -91,6 +92,7 @@ async fn a_claim_by_a_worker_that_is_not_recorded_is_not_cached() -> TestResult 
         lanes: vec![lane()],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit: 1,
         lease: LEASE,
     });

@@ -280,6 +280,7 @@ pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
         lanes: vec![lane()],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit,
         lease: LEASE,
     })

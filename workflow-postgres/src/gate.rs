@@ -113,7 +113,8 @@ pub(super) async fn end_turns(
     let query = sql.end_turns.query().bind(column(|gate| &gate.lane.queue)).bind(column(|gate| &gate.lane.workflow));
     let query = query.bind(column(|gate| &gate.lane.version)).bind(column(|gate| &gate.gate));
     let query = query.bind(turns.iter().map(|turn| turn.end.number()).collect::<Vec<_>>());
-    query.bind(turns.iter().map(|turn| turn.look_at.as_micros()).collect::<Vec<_>>()).execute(connection).await?;
+    let query = query.bind(turns.iter().map(|turn| turn.look_at.as_micros()).collect::<Vec<_>>());
+    query.bind(turns.iter().map(|turn| i64::from(turn.given)).collect::<Vec<_>>()).execute(connection).await?;
     Ok(())
 }
 
@@ -123,6 +124,8 @@ fn gate(found: &PgRow) -> Result<LockedGate, Failure> {
         lane: row::lane(found)?,
         gate: found.try_get("gate")?,
         weight: u32::try_from(found.try_get::<i64, _>("weight")?).unwrap_or(u32::MAX),
+        given: u32::try_from(found.try_get::<i64, _>("given")?).unwrap_or_default(),
+        open_at: row::time(found, "open_at")?,
         limits: record.gate_limits(),
         used_until: row::time(found, "used_until")?,
     })

@@ -40,6 +40,7 @@ async fn take(transaction: &mut PgConnection, fixture: &Fixture) -> TestResult<V
         lanes: vec![lane()],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit: 100,
         lease: LEASE,
     };
@@ -131,6 +132,7 @@ async fn only_one_of_two_takes_the_runs_of_a_worker() -> TestResult {
         lanes: vec![lane()],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit: 3,
         lease: LEASE,
     };

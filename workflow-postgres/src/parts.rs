@@ -47,8 +47,8 @@ const TURN: &str = "row_number() OVER (PARTITION BY either.lane ORDER BY either.
 
 /// The number of a run among those of its lane and gate, and its turn.
 const TURN_OF_GATE: &str = "row_number() OVER (PARTITION BY either.lane ORDER BY either.order_at, either.id) AS number,
-               (row_number() OVER (PARTITION BY either.lane ORDER BY either.order_at, either.id) - 1)
-                   / ($10::bigint[])[either.lane]";
+               (row_number() OVER (PARTITION BY either.lane ORDER BY either.order_at, either.id) - 1
+                   + ($12::bigint[])[either.lane] % ($10::bigint[])[either.lane]) / ($10::bigint[])[either.lane]";
 
 /// Keeps a gate from giving more runs than it may. The limit of a rank alone does not.
 const WITHIN_GATE: &str = " AND first.number <= ($11::bigint[])[first.lane]";

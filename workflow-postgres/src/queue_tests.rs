@@ -13,7 +13,8 @@ const LIMIT: u32 = 2;
 async fn claim(fixture: &Fixture) -> TestResult<Claimed> {
     let worker = WorkerId::generate();
     let limited = vec![lane().queue];
-    let request = ClaimRequest { worker, lanes: vec![lane()], limited, gated: Vec::new(), limit: 10, lease: LEASE };
+    let (gated, gates_first) = (Vec::new(), Vec::new());
+    let request = ClaimRequest { worker, lanes: vec![lane()], limited, gated, gates_first, limit: 10, lease: LEASE };
     match fixture.store.commit(&[Write::Claim(request)]).await?.pop() {
         Some(Outcome::Claimed(claimed)) => Ok(claimed),
         outcome => Err(format!("{outcome:?}").into()),

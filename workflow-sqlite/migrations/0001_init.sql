@@ -32,7 +32,8 @@ CREATE TABLE workflow_turns (
     base_id    INTEGER NOT NULL,                        -- the lane of the same names without a gate
     gate_id    INTEGER NOT NULL,
     open_at    INTEGER NOT NULL,
-    full_until INTEGER
+    full_until INTEGER,
+    given      INTEGER NOT NULL DEFAULT 0               -- runs of the turn that goes on
 ) STRICT, WITHOUT ROWID;
 
 -- Serve the search of a claim for gates at which it is time to look.

@@ -32,13 +32,15 @@ pub(super) async fn claim(
     now: Timestamp,
 ) -> Result<Vec<ClaimedRun>, DatabaseError> {
     let places = claim_places(request, gates);
-    let lanes = places.len() - gates.len();
-    let mut found = find(&mut *connection, &places[..lanes], request.limit, now).await?;
-    if !gates.is_empty() {
-        // Each gate gives few runs, so no more are read of it.
-        let at_most = gates.iter().map(|gate| gate.at_most).max().unwrap_or_default();
-        found.extend(find(&mut *connection, &places[lanes..], at_most, now).await?);
-    }
+    let (behind, lanes): (Vec<_>, Vec<_>) = places.iter().copied().partition(|place| place.gate.is_some());
+    let mut of_lanes = find(&mut *connection, &lanes, request.limit, now).await?.into_iter();
+    // Each gate gives few runs, so no more are read of it.
+    let mut of_gates = match gates.iter().map(|gate| gate.at_most).max() {
+        Some(at_most) => find(&mut *connection, &behind, at_most, now).await?.into_iter(),
+        None => Vec::new().into_iter(),
+    };
+    let found = |place: &ClaimPlace<'_>| if place.gate.is_some() { of_gates.next() } else { of_lanes.next() };
+    let found: Vec<String> = places.iter().filter_map(found).collect();
     let due = due_of(&found, &places, request.limit, kind)?;
     // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
     if due.is_empty() {
@@ -98,7 +100,7 @@ pub(super) fn due_of(
         let mut due: Vec<_> = waiting.chain(lapsed).flat_map(in_order).collect();
         due.sort_unstable();
         due.truncate(place.at_most as usize);
-        lanes.push((place.weight, due));
+        lanes.push(place.turns(due));
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut due = take_turns(lanes, limit);

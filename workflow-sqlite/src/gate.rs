@@ -81,7 +81,7 @@ pub(super) async fn end_turns(connection: &mut SqliteConnection, turns: &[EndedT
     let end = |turn: &EndedTurn<'_>| {
         let LockedGate { lane, gate, .. } = turn.gate;
         let Lane { queue, workflow, version } = lane.clone();
-        (queue, workflow, version, gate.clone(), turn.end.number(), turn.look_at.as_micros())
+        (queue, workflow, version, gate.clone(), turn.end.number(), turn.look_at.as_micros(), turn.given)
     };
     let turns: Vec<_> = turns.iter().map(end).collect();
     let query = sqlx::query(sql::END_TURNS).bind(serde_json::to_string(&turns).during(OPERATION)?);
@@ -130,6 +130,8 @@ fn gate(found: &SqliteRow) -> Result<LockedGate, DatabaseError> {
         lane: row::lane(found)?,
         gate: row::get(found, "gate")?,
         weight: row::get(found, "weight")?,
+        given: row::get(found, "given")?,
+        open_at: row::time(found, "open_at")?,
         limits: record.gate_limits(),
         used_until: row::time(found, "used_until")?,
     })

@@ -133,7 +133,7 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
     match outcome {
         Ok(claimed) => {
             shared.clock.set(claimed.now);
-            shared.lane_order.note(&claimed.runs);
+            shared.lane_order.note(&claimed.runs, &shared.queues.gated());
             shared.queues.hold_back(&claimed, hold_until(shared));
             let (wanted, claimed_runs) = (permits.num_permits(), claimed.runs.len());
             let (worker, duration) = (shared.id, begun.elapsed());
@@ -233,11 +233,13 @@ async fn unless_withheld(
 }
 
 fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
+    let gated = shared.queues.gated();
     ClaimRequest {
         worker: shared.id,
         lanes: shared.queues.unpaused(shared.lane_order.next()),
         limited: shared.queues.limited(),
-        gated: shared.queues.gated(),
+        gates_first: shared.lane_order.gates_first(&gated),
+        gated,
         limit: u32::try_from(permits.num_permits()).unwrap_or(u32::MAX),
         lease: shared.options.lease,
     }

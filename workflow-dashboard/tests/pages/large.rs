@@ -22,6 +22,7 @@ async fn claimed(live: &Live, run: RunId) -> Claim {
         lanes: vec![lane_of("default", "greets", "1")],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit: 1,
         lease: Duration::from_secs(3600),
     };

@@ -83,6 +83,7 @@ pub(super) mod tests {
             lanes: Vec::new(),
             limited: Vec::new(),
             gated: Vec::new(),
+            gates_first: Vec::new(),
             limit: 1,
             lease: Duration::from_secs(1),
         })

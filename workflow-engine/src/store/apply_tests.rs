@@ -585,6 +585,7 @@ fn every_kind() -> Vec<Write> {
             lanes,
             limited: Vec::new(),
             gated: Vec::new(),
+            gates_first: Vec::new(),
             limit: 1,
             lease: Duration::from_secs(30),
         }),

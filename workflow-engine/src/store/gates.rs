@@ -11,6 +11,10 @@ pub struct LockedGate {
     pub gate: String,
     /// How many runs the gate gives in one turn.
     pub weight: u32,
+    /// How many runs it has given in the turn that goes on.
+    pub given: u32,
+    /// Its place in the line.
+    pub open_at: Timestamp,
     /// The limits of the gate.
     pub limits: GateLimits,
     /// Until when the rate of the gate is used up.
@@ -40,11 +44,13 @@ pub struct GateTurn {
     pub gate: String,
     /// How many runs the gate gives in one turn.
     pub weight: u32,
+    /// How many runs it has given in the turn that goes on.
+    pub given: u32,
     /// The largest number of runs that the claim takes.
     pub at_most: u32,
 }
 
-/// How the turn of a gate has ended, after which claims look at it again at some time.
+/// How the turn of a gate in a claim has ended, after which claims look at it again at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedTurn<'g> {
     /// The gate.
@@ -54,6 +60,8 @@ pub struct EndedTurn<'g> {
     /// The new place in the line: claims look at the gate then, unless the end says that it is
     /// later.
     pub look_at: Timestamp,
+    /// How many runs the gate has given in the turn that goes on; 0 if the turn is over.
+    pub given: u32,
 }
 
 /// How the turn of a gate has ended.

@@ -201,7 +201,8 @@ async fn claim_from_full<T: BatchTarget>(
     let lanes: Vec<Lane> = full().flat_map(|part| part.lanes.clone()).collect();
     let gated = gated_lanes(request, full());
     let lapsed = if gated.is_empty() { Vec::new() } else { target.find_lapsed_gates(&gated, request.limit).await? };
-    let lapsed = lapsed.into_iter().map(|(lane, gate)| GateTurn { lane, gate, weight: 1, at_most: request.limit });
+    let lapsed =
+        lapsed.into_iter().map(|(lane, gate)| GateTurn { lane, gate, weight: 1, given: 0, at_most: request.limit });
     let full_gates = parts.iter().flat_map(|part| &part.gates).filter(|gate| gate.capacity.free == 0);
     let gates: Vec<GateTurn> = lapsed.chain(full_gates.map(|gate| gate.locked.turn(request.limit))).collect();
     let claims_more = parts.iter().any(|part| !part.is_full());
@@ -258,7 +259,7 @@ async fn claim_kind<T: BatchTarget>(
     let at_most = |gate: &Gate| gate.capacity.of(due, now).min(share.saturating_mul(gate.locked.weight)).min(limit);
     let is_asked = |gate: &Gate| gate.capacity.of(due, now) > 0 && !gate.is_drained;
     let turns: Vec<GateTurn> =
-        part.gates.iter().filter(|gate| is_asked(gate)).map(|gate| gate.locked.turn(at_most(gate))).collect();
+        part.gates.iter().filter(|gate| is_asked(gate)).map(|gate| gate.turn(at_most(gate))).collect();
     let found = target.claim_runs(&narrowed(request, part.lanes.clone(), limit), &turns, due).await?;
 
     let mut taken: HashMap<(&str, &str), u32> = HashMap::new();
@@ -297,15 +298,18 @@ async fn end<T: BatchTarget>(target: &mut T, parts: &[Part], now: Timestamp) -> 
 }
 
 /// Returns how the turns of the gates have ended. Gates that wait for the rate of their queue keep
-/// their order in the line, and those that gave nothing stand before those that gave.
+/// their order in the line, and those whose turn is over stand behind the others. Each gets a
+/// place of its own: between equal places a store would always prefer the same gate.
 fn ended_turns(parts: &[Part], now: Timestamp) -> Vec<EndedTurn<'_>> {
     let mut gates: Vec<_> = parts.iter().flat_map(|part| part.gates.iter().map(move |gate| (part, gate))).collect();
-    gates.sort_by_key(|(_, gate)| gate.taken > 0);
-    let ended = (0..).zip(gates).filter_map(|(place, (part, gate))| {
+    gates.sort_by_key(|(_, gate)| gate.taken > 0 && gate.given() == 0);
+    let first_place = now - Duration::from_micros(gates.len() as u64);
+    let ended = (0..).map(Duration::from_micros).zip(gates).filter_map(|(place, (part, gate))| {
         let of_queue = part.capacity.next_at(now);
-        let (end, look_at) = gate.turn_end(gate.capacity.next_at(now).max(of_queue), now)?;
-        let look_at = if of_queue.is_some() { look_at + Duration::from_micros(place) } else { look_at };
-        Some(EndedTurn { gate: &gate.locked, end, look_at })
+        let (end, look_at) = gate.turn_end(gate.capacity.next_at(now).max(of_queue), now, first_place + place)?;
+        let look_at = if of_queue.is_some() { look_at + place } else { look_at };
+        let given = if end == TurnEnd::Open { gate.given() } else { 0 };
+        Some(EndedTurn { gate: &gate.locked, end, look_at, given })
     });
     ended.collect()
 }
@@ -338,15 +342,29 @@ impl Part {
 impl Gate {
     /// Returns how the turn ended, and when claims look at the gate again if nothing else happens;
     /// `None` if the gate has not had a turn, so that it keeps its place. `next_at` is when the
-    /// rates let the next run begin, if they let none begin now.
-    fn turn_end(&self, next_at: Option<Timestamp>, now: Timestamp) -> Option<(TurnEnd, Timestamp)> {
+    /// rates let the next run begin, if they let none begin now. `place` is the one at the end of
+    /// the line.
+    fn turn_end(&self, next_at: Option<Timestamp>, now: Timestamp, place: Timestamp) -> Option<(TurnEnd, Timestamp)> {
         match next_at {
             _ if self.capacity.free == 0 => Some((TurnEnd::Full, now)),
             _ if self.is_drained => Some((TurnEnd::Drained, now)),
             Some(next_at) if !self.may_go_on => Some((TurnEnd::Open, next_at)),
             _ if self.taken == 0 => None,
-            _ => Some((TurnEnd::Open, now)),
+            _ if self.given() > 0 => Some((TurnEnd::Open, self.locked.open_at)),
+            _ => Some((TurnEnd::Open, place)),
         }
+    }
+
+    /// Returns the turn of the gate, which goes on where the claim has left it.
+    fn turn(&self, at_most: u32) -> GateTurn {
+        GateTurn { given: self.given(), ..self.locked.turn(at_most) }
+    }
+
+    /// Returns how many runs the gate has given in the turn that goes on, with those of this claim;
+    /// 0 if the turn is over. So the weight of a gate also holds in claims of few runs.
+    fn given(&self) -> u32 {
+        let weight = self.locked.weight.max(1);
+        (self.locked.given % weight).saturating_add(self.taken) % weight
     }
 }
 
@@ -398,7 +416,7 @@ impl Capacity {
 
 impl LockedGate {
     fn turn(&self, at_most: u32) -> GateTurn {
-        GateTurn { lane: self.lane.clone(), gate: self.gate.clone(), weight: self.weight, at_most }
+        GateTurn { lane: self.lane.clone(), gate: self.gate.clone(), weight: self.weight, given: self.given, at_most }
     }
 }
 

@@ -95,7 +95,7 @@ pub use hint::{ChangeStore, Listener};
 pub use history_page::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED, StepBounds};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use item::EmittedItem;
-pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
+pub use lanes::{ClaimPlace, ClaimRequest, Turns, claim_places, distinct_lanes, take_turns};
 pub use lease_session::{LeaseSession, Renewed, WorkerLock, WorkerLook};
 pub use limited_claim::{LockedQueue, claim_limited};
 pub use line_rate::{LineRate, ReadRates};
@@ -127,8 +127,8 @@ pub use wait::{MOST_AWAITED, MOST_HOLDERS, MOST_ROWS, WaitStore};
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use worker_record::WorkerRecord;
 pub use write::{
-    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite, QueueWrite,
-    RetryWrite, ReviveWrite, RunEnd, Write,
+    AttemptWrite, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite, QueueWrite, RetryWrite,
+    ReviveWrite, RunEnd, Write,
 };
 
 /// A database that stores runs.

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use crate::model::{
-    Claim, Effect, Lane, LimitChange, NewEmission, NewRun, NewSignal, QueueChange, RunId, RunStatus, SeatLine,
-    StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
+    Claim, Effect, LimitChange, NewEmission, NewRun, NewSignal, QueueChange, RunId, RunStatus, SeatLine, StartTime,
+    StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-use super::{AuditedWrite, BulkWrite, DeleteWrite, PlaceWrite, ScheduleWrite, StatisticsWrite};
+use super::{AuditedWrite, BulkWrite, ClaimRequest, DeleteWrite, PlaceWrite, ScheduleWrite, StatisticsWrite};
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
@@ -418,33 +418,4 @@ pub struct LimitWrite {
     pub limit: String,
     /// The change.
     pub change: LimitChange,
-}
-
-/// Claims due runs of these lanes: one of each lane in turns, in the order of the lanes, and of
-/// each lane the longest due first. Each claim adds 1 to the run's epoch and sets its lease. Claims
-/// at most `limit` runs and skips runs that another transaction locks.
-#[derive(Clone, Debug)]
-pub struct ClaimRequest {
-    /// The worker that claims.
-    pub worker: WorkerId,
-    /// The lanes to claim from, in the order of their turns.
-    pub lanes: Vec<Lane>,
-    /// The queues of these lanes that have limits or are paused, as far as the worker knows. The
-    /// claim looks at the records of no other ones.
-    pub limited: Vec<String>,
-    /// The queues of these lanes whose runs wait behind gates, as far as the worker knows. The
-    /// claim looks at the gates of no other ones.
-    pub gated: Vec<String>,
-    /// The largest number of runs.
-    pub limit: u32,
-    /// How long the claims last without a renewal.
-    pub lease: Duration,
-}
-
-impl ClaimRequest {
-    /// Returns whether the claim looks at the records of queues or at gates.
-    #[must_use]
-    pub fn is_limited(&self) -> bool {
-        !self.limited.is_empty() || !self.gated.is_empty()
-    }
 }

@@ -3,7 +3,7 @@
 -- Guarantees: locks gates behind which runs of these lanes may be due until the commit, and returns
 -- them in the order of their turns. Leaves out a gate that another transaction has locked, and
 -- reads no further than it has to.
-SELECT l.queue, l.workflow_name, l.version, l.gate, due.weight, due.used_until, due.open_at, q.declared, q.overridden
+SELECT l.queue, l.workflow_name, l.version, l.gate, due.weight, due.used_until, due.open_at, due.given, q.declared, q.overridden
 FROM unnest($2::text[], $3::text[], $4::text[]) AS named(queue, workflow, version)
 CROSS JOIN LATERAL (
     SELECT l.id FROM {schema}.workflow_lanes AS l
@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (
 ) AS base
 CROSS JOIN LATERAL (
     (
-        SELECT t.lane_id, t.open_at, g.weight, g.used_until
+        SELECT t.lane_id, t.open_at, t.given, g.weight, g.used_until
         FROM {schema}.workflow_turns AS t
         CROSS JOIN LATERAL (
             SELECT g.weight, g.used_until FROM {schema}.workflow_gates AS g WHERE g.id = t.gate_id FOR NO KEY UPDATE SKIP LOCKED
@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (
         ORDER BY t.open_at
         LIMIT $5
     ) UNION ALL (
-        SELECT t.lane_id, t.open_at, g.weight, g.used_until
+        SELECT t.lane_id, t.open_at, t.given, g.weight, g.used_until
         FROM {schema}.workflow_turns AS t
         CROSS JOIN LATERAL (
             SELECT g.weight, g.used_until FROM {schema}.workflow_gates AS g WHERE g.id = t.gate_id FOR NO KEY UPDATE SKIP LOCKED

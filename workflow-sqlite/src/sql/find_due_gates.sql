@@ -2,10 +2,10 @@
 -- time, ?5 the largest number.
 -- Guarantees: the gates behind which runs of this lane may be due, in the order of their turns.
 -- Reads only as many.
-SELECT l.queue, l.workflow_name, l.version, l.gate, g.weight, g.used_until, q.declared, q.overridden, due.open_at
+SELECT l.queue, l.workflow_name, l.version, l.gate, g.weight, g.used_until, q.declared, q.overridden, due.open_at, due.given
 FROM (
     SELECT * FROM (
-        SELECT t.lane_id, t.gate_id, t.open_at
+        SELECT t.lane_id, t.gate_id, t.open_at, t.given
         FROM workflow_lanes AS base CROSS JOIN workflow_turns AS t
         WHERE base.queue = ?1 AND base.workflow_name = ?2 AND base.version = ?3 AND base.gate = ''
           AND t.base_id = base.id AND t.full_until IS NULL AND t.open_at <= ?4
@@ -14,7 +14,7 @@ FROM (
     )
     UNION ALL
     SELECT * FROM (
-        SELECT t.lane_id, t.gate_id, t.open_at
+        SELECT t.lane_id, t.gate_id, t.open_at, t.given
         FROM workflow_lanes AS base CROSS JOIN workflow_turns AS t
         WHERE base.queue = ?1 AND base.workflow_name = ?2 AND base.version = ?3 AND base.gate = ''
           AND t.base_id = base.id AND t.full_until <= ?4

@@ -24,7 +24,7 @@ pub(super) fn claim(
 /// ranks and due times.
 fn find_due(tables: &Tables, request: &ClaimRequest, gates: &[GateTurn], kind: DueRuns, now: Timestamp) -> Vec<RunId> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    let due = |place: ClaimPlace<'_>| (place.weight, tables.due(&place, kind, now));
+    let due = |place: ClaimPlace<'_>| place.turns(tables.due(&place, kind, now));
     let mut due = take_turns(claim_places(request, gates).into_iter().map(due).collect(), limit);
     due.sort_unstable();
     due.into_iter().map(|(_, id)| id).collect()

@@ -23,13 +23,15 @@ struct Turn {
     open_at: Timestamp,
     /// Set while the gate is full: claims look at it again when a slot is free, or then.
     full_until: Option<Timestamp>,
+    /// How many runs the gate has given in the turn that goes on.
+    given: u32,
 }
 
 impl Gates {
     /// Adds a gate to a lane.
     pub(super) fn add(&mut self, lane: &Lane, gate: &str) {
         self.weights.entry((lane.queue.clone(), gate.to_owned())).or_insert(1);
-        let turn = Turn { open_at: Timestamp::FAR_FUTURE, full_until: None };
+        let turn = Turn { open_at: Timestamp::FAR_FUTURE, full_until: None, given: 0 };
         self.turns.entry((lane.clone(), gate.to_owned())).or_insert(turn);
     }
 
@@ -81,11 +83,12 @@ pub(super) fn due(tables: &Tables, lanes: &[Lane], limit: u32, now: Timestamp) -
     };
     let mut due: Vec<_> = tables.gates.turns.iter().filter(|(key, turn)| is_due(key, turn)).collect();
     due.sort_by_key(|(_, turn)| turn.open_at);
-    let locked = due.into_iter().take(limit as usize).map(|((lane, gate), _)| {
+    let locked = due.into_iter().take(limit as usize).map(|((lane, gate), turn)| {
         let weight = tables.gates.weights.get(&(lane.queue.clone(), gate.clone())).copied().unwrap_or(1);
         let limits = tables.queues().get(&lane.queue).map(|record| record.limits().per_gate).unwrap_or_default();
         let used_until = tables.gates.used_until(&lane.queue, gate);
-        LockedGate { lane: lane.clone(), gate: gate.clone(), weight, limits, used_until }
+        let Turn { open_at, given, .. } = *turn;
+        LockedGate { lane: lane.clone(), gate: gate.clone(), weight, given, open_at, limits, used_until }
     });
     locked.collect()
 }
@@ -119,10 +122,11 @@ pub(super) fn find_lapsed(tables: &Tables, lanes: &[Lane], limit: u32, now: Time
 
 /// Says when claims look at this gate again.
 pub(super) fn end_turn(tables: &mut Tables, turn: EndedTurn<'_>) {
-    let EndedTurn { gate: LockedGate { lane, gate, .. }, end, look_at } = turn;
+    let EndedTurn { gate: LockedGate { lane, gate, .. }, end, look_at, given } = turn;
     let next_due = tables.next_due_behind(lane, Some(gate)).unwrap_or(Timestamp::FAR_FUTURE);
     let lease_end = tables.first_lease_end(lane, gate).unwrap_or(Timestamp::FAR_FUTURE);
     if let Some(turn) = tables.gates.turns.get_mut(&(lane.clone(), gate.clone())) {
+        turn.given = given;
         (turn.open_at, turn.full_until) = match end {
             TurnEnd::Open => (look_at.min(lease_end), None),
             TurnEnd::Drained => (look_at.max(next_due), None),

@@ -43,6 +43,7 @@ async fn held(store: &Arc<dyn Store>) -> Claim {
         lanes: vec![run.lane.clone()],
         limited: Vec::new(),
         gated: Vec::new(),
+        gates_first: Vec::new(),
         limit: 1,
         lease: Duration::from_secs(30),
     };

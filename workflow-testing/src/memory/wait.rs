@@ -28,7 +28,8 @@ impl WaitStore for MemoryStore {
         let database = self.handle.open("count the due runs before a run")?;
         Ok(database.look(|tables, now| {
             let own = (Rank::from(run.priority).order_at(run.available_at), run.id);
-            let place = ClaimPlace { lane: &run.lane, gate: run.gate.as_deref(), weight: 1, at_most: u32::MAX };
+            let place =
+                ClaimPlace { lane: &run.lane, gate: run.gate.as_deref(), weight: 1, given: 0, at_most: u32::MAX };
             let due = tables.due(&place, DueRuns::All, now).into_iter().take_while(|due| *due < own);
             let waits = |id: &RunId| tables.run(*id).is_some_and(|run| run.status != RunStatus::Running);
             let before = due.filter(|(_, id)| waits(id)).take(at_most as usize).count();

@@ -77,6 +77,7 @@ pub const TRANSFER_TABLES: &[TransferTable] = &[
             integer("base_id"),
             integer("gate_id"),
             TransferColumn { is_compared: false, ..integer("open_at") },
+            integer("given"),
         ],
     ),
     table(

@@ -2,8 +2,8 @@
 -- after that, nothing may be waited for. $1-$3 are the lanes, $4 the limit, $5 the worker, $6 the
 -- lease in microseconds. $7 and $8 are the cursors of each rank of each lane, from which on waiting
 -- runs are looked for (claim_cursor.rs). In a claim with gates, $9 has the gate of each lane, $10
--- how many runs it gives in one turn, and $11 its largest number. A claim that begins at the
--- beginning also takes the runs of find_lapsed.sql.
+-- how many runs it gives in one turn, $11 its largest number, and $12 how many it has given in the
+-- turn that goes on. A claim that begins at the beginning also takes the runs of find_lapsed.sql.
 -- Guarantees: at most $4 runs, each with a new epoch: one of each lane in turns, in the order of
 -- the lanes, and of each lane the longest due first, counted with the head start of its rank. Skips
 -- runs that another transaction holds, or has changed since the statement began: their row has
