@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    Claim, GateLimits, Lane, NewRun, QueueChange, QueueLimits, Rate, Retention, StartTime, WorkerId,
+    Claim, GateLimits, Lane, NewRun, OnParentEnd, QueueChange, QueueLimits, Rate, Retention, StartTime, WorkerId,
 };
 use workflow_engine::store::{ClaimRequest, Claimed, GateUse, Outcome, QueueWrite, RetryWrite, RunEnd, Store, Write};
 use workflow_sdk::{RunFilter, RunId, RunStatus, Timestamp};
 use workflow_tests::builders::{
-    LEASE, claim_by, continue_as_new, end, error, lane_of, new_run, park, signal, start, succeed,
+    LEASE, begin_child, child_of, claim_by, continue_as_new, end, error, lane_of, new_run, park, signal, start, succeed,
 };
 use workflow_tests::{Fixture, outcome, until};
 
@@ -466,6 +466,39 @@ pub async fn a_faster_rate_of_a_queue_or_gate_holds_at_once(fixture: Fixture) {
             fixture.advance(Duration::from_millis(100));
             assert_eq!(claim_and_end(&fixture, &of_rate()).await.runs.len(), 1);
         }
+    }
+}
+
+/// A child goes before a backlog, but it begins like any other run.
+pub async fn children_begin_at_the_rate_of_their_queue(fixture: Fixture) {
+    let parent = fixture.held().await;
+    for limits in [
+        QueueLimits::none().rate(Rate::per_minute(1)),
+        limits(5).per_gate(GateLimits::none().rate(Rate::per_minute(1))),
+    ] {
+        change(&fixture, QueueChange::Override(Some(limits))).await;
+        started(&fixture, "a", 1).await;
+        let child = |_| {
+            let child = child_of(parent.run_id, &RunId::generate().to_string(), OnParentEnd::Cancel);
+            NewRun { lane: mail(), gate: Some("a".into()), ..child }
+        };
+        let children = [(); 3].map(child);
+        fixture.commit(&children.each_ref().map(|child| begin_child(parent, child))).await;
+        let of_rate = || ClaimRequest { limited: vec!["mail".into()], ..request(25) };
+        let mut begun = Vec::new();
+        for _ in 0..3 {
+            fixture.advance(LEASE * 10);
+            let claimed = claim_and_end(&fixture, &of_rate()).await;
+            begun.extend(claims(&claimed).into_iter().map(|claim| claim.run_id));
+            assert_eq!(fixture.claim(&of_rate()).await.runs.len(), 0, "the rate is used up");
+        }
+        begun.sort_unstable();
+        let mut expected = children.map(|child| child.id);
+        expected.sort_unstable();
+        assert_eq!(begun, expected);
+        fixture.advance(LEASE * 10);
+        assert_eq!(claim_and_end(&fixture, &of_rate()).await.runs.len(), 1, "the run that is no child");
+        fixture.advance(LEASE * 10);
     }
 }
 

@@ -170,6 +170,7 @@ workflow_tests::cases! {
         the_first_limit_of_gates_counts_every_run_of_their_backlogs,
         runs_of_a_queue_begin_at_its_rate,
         a_faster_rate_of_a_queue_or_gate_holds_at_once,
+        children_begin_at_the_rate_of_their_queue,
         a_rate_counts_only_first_claims,
         each_gate_has_a_rate_of_its_own,
         a_gate_shows_its_running_runs_and_until_when_its_rate_is_used_up,

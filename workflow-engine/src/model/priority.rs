@@ -34,8 +34,8 @@ impl Priority {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rank {
-    /// A worker has claimed the run before, or the run is a child that ends with its parent. A
-    /// backlog of new runs must not keep what is under way from its end.
+    /// A worker has claimed the run before. A backlog of new runs must not keep what is under way
+    /// from its end.
     Begun,
     /// The run was never claimed.
     New(Priority),

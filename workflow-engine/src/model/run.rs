@@ -222,15 +222,13 @@ impl NewRun {
     }
 
     /// Returns the rank with which the run is started. Without a priority it is that of a normal
-    /// one. But a child that ends with its parent is a part of what is under way.
+    /// one. But a child that ends with its parent is a part of what is under way, so it is urgent:
+    /// it has the head start of a run that has begun, and still takes of the rates of its queue.
     #[must_use]
     pub fn rank(&self) -> Rank {
         let is_part = self.parent.as_ref().is_some_and(|parent| parent.on_end == OnParentEnd::Cancel);
-        match self.priority {
-            Some(priority) => Rank::New(priority),
-            None if is_part => Rank::Begun,
-            None => Rank::New(Priority::Normal),
-        }
+        let default = if is_part { Priority::Urgent } else { Priority::Normal };
+        Rank::New(self.priority.unwrap_or(default))
     }
 }
 
@@ -262,8 +260,8 @@ pub struct Run {
     /// The time at which the run can next be claimed: its start time, its wake time, its retry
     /// time, or the end of its lease.
     pub available_at: Timestamp,
-    /// The priority with which the run waits for its first claim. `None` once a worker has claimed
-    /// it, and for a child without a priority that ends with its parent: see [`Priority`].
+    /// The priority with which the run waits for its first claim; `None` once a worker has claimed
+    /// it. A child that ends with its parent is urgent unless it names another one.
     pub priority: Option<Priority>,
     /// The worker that has claimed the run.
     pub worker_id: Option<WorkerId>,

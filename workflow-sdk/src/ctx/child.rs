@@ -271,9 +271,8 @@ impl<'a, O> Child<'a, O> {
         })
     }
 
-    /// Sets how soon the child is claimed for the first time. Default: a child that ends with this
-    /// run goes before runs that have not begun, as this run does when it wakes; any other child is
-    /// [`Priority::Normal`].
+    /// Sets how soon the child is claimed for the first time. Default: [`Priority::Urgent`] for a
+    /// child that ends with this run, [`Priority::Normal`] for any other.
     pub fn priority(self, priority: Priority) -> Self {
         self.set(|run| {
             run.priority = Some(priority);
