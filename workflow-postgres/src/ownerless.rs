@@ -58,8 +58,9 @@ pub(super) async fn cancel(
     Ok(outcomes)
 }
 
-/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds:
-/// see [`Write::Expire`](workflow_engine::store::Write::Expire). Returns them.
+/// Ends the pauses of late runs, then fails, with this error, at most `limit` runs whose deadline
+/// has passed and that no worker holds or serves: see
+/// [`Write::Expire`](workflow_engine::store::Write::Expire). Returns the failed ones.
 pub(super) async fn expire(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -68,10 +69,12 @@ pub(super) async fn expire(
     patience: Duration,
     error: &StoredError,
 ) -> Result<Vec<RunId>, Failure> {
+    let now = clock.fixed().map(Timestamp::as_micros);
+    sql.resume_late_runs.query().bind(now).bind(i64::from(limit)).execute(&mut *connection).await?;
     let query = sql
         .expire_runs
         .query()
-        .bind(clock.fixed().map(Timestamp::as_micros))
+        .bind(now)
         .bind(error_text(Some(error))?)
         .bind(i64::from(limit))
         .bind(i64::try_from(patience.as_micros()).unwrap_or(i64::MAX / 2));

@@ -349,6 +349,7 @@ statements! {
     release_worker,
     renew_claims,
     reset_outcomes,
+    resume_late_runs,
     resume_run,
     retry_runs,
     revive_run,

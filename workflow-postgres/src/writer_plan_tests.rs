@@ -71,6 +71,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "read_statuses",
         "release_unknown_claims",
         "reset_outcomes",
+        "resume_late_runs",
         "resume_run",
         "retry_runs",
         "revive_run",

@@ -223,6 +223,7 @@ async fn plans_are_searches(f: &Fixture) {
     let lapsed = "SEARCH workflow_runs USING INDEX workflow_runs_running (lane_id=? AND available_at<?)";
     let lane = "SEARCH l USING COVERING INDEX sqlite_autoindex_workflow_lanes_1 (queue=? AND workflow_name=? AND version=? AND gate=?)";
     let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running";
+    let late = "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)";
     for (statement, expected) in [
         (sql::FIND_DUE_RUNS, due),
         (sql::FIND_DUE_RUNS, lapsed),
@@ -252,7 +253,9 @@ async fn plans_are_searches(f: &Fixture) {
         (sql::READ_ENDED, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::RELEASE_UNKNOWN_CLAIMS, running),
         (sql::RELEASE_CLAIMS, running),
-        (sql::EXPIRE_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)"),
+        (sql::EXPIRE_RUNS, late),
+        (sql::EXPIRE_RUNS, "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)"),
+        (sql::RESUME_LATE_RUNS, late),
         (
             sql::FIND_SINGLE_RUNS,
             "SEARCH held USING INDEX workflow_runs_single (workflow_name=? AND single_key=? AND single_until=?)",

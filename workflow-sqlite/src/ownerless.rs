@@ -69,8 +69,9 @@ async fn end(
     outcomes.collect()
 }
 
-/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds:
-/// see [`Write::Expire`](workflow_engine::store::Write::Expire). Returns them.
+/// Ends the pauses of late runs, then fails, with this error, at most `limit` runs whose deadline
+/// has passed and that no worker holds or serves: see
+/// [`Write::Expire`](workflow_engine::store::Write::Expire). Returns the failed ones.
 pub(super) async fn expire(
     connection: &mut SqliteConnection,
     limit: u32,
@@ -79,6 +80,8 @@ pub(super) async fn expire(
     now: Timestamp,
 ) -> Result<Vec<RunId>, DatabaseError> {
     const OPERATION: &str = "expire runs";
+    let query = sqlx::query(sql::RESUME_LATE_RUNS).bind(now.as_micros()).bind(limit);
+    query.execute(&mut *connection).await.during(OPERATION)?;
     let query = sqlx::query(sql::EXPIRE_RUNS)
         .bind(now.as_micros())
         .bind(serde_json::to_string(error).during(OPERATION)?)

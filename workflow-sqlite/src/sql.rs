@@ -288,6 +288,7 @@ statements! {
     RELEASE_UNKNOWN_CLAIMS = "release_unknown_claims.sql";
     RENEW_CLAIMS = "renew_claims.sql";
     RESET_OUTCOMES = "reset_outcomes.sql";
+    RESUME_LATE_RUNS = "resume_late_runs.sql";
     RESUME_RUN = "resume_run.sql";
     RETRY_RUNS = "retry_runs.sql";
     REVIVE_RUN = "revive_run.sql";

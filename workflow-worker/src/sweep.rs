@@ -11,8 +11,8 @@ use workflow_sdk::DatabaseError;
 use crate::WorkerOptions;
 use crate::shared::Shared;
 
-/// How often a worker fails runs whose deadline passed while no worker served them. A run that a
-/// worker serves fails by its claim, at the deadline.
+/// How often a worker fails runs whose deadline passed while no worker served them, and ends the
+/// pauses of those that a worker has to undo. A run that a worker serves fails by its claim.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// When a worker first looks for runs that no live worker serves. It is soon after the start, so
@@ -27,8 +27,8 @@ const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 /// moment, during which the worker should not look a million times.
 const RARE_INTERVAL: Duration = WorkerOptions::LONGEST_TIME;
 
-/// How long, after its deadline and the grace, a run that was claimed before is left to the workers
-/// that serve it. One of them may be about to come back.
+/// How long, after its deadline and the grace, a run that was claimed before waits for a worker
+/// that serves it. One may be about to come back.
 const EXPIRY_PATIENCE: Duration = Duration::from_secs(300);
 
 /// The most runs that one write fails, so that it does not delay the batch that it is part of.

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use workflow_engine::model::{NewRun, Retention, StartTime, WorkerId};
-use workflow_engine::store::Write;
+use workflow_engine::store::{ClaimRequest, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{LEASE, attempt, claim_by, new_run, park, start, succeed, succeeded};
+use workflow_tests::builders::{LEASE, attempt, claim_by, lane, lane_of, new_run, park, start, succeed, succeeded};
 use workflow_tests::outcome::{applied, canceled, changed, duplicate, lost};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub async fn only_runs_without_a_claim_expire(fixture: Fixture) {
     let (pending, delayed, free) = (
         with_deadline(),
         NewRun { start: StartTime::After(10 * MINUTE), ..with_deadline() },
-        NewRun { lane: workflow_tests::builders::lane_of("other", "refund", "1"), ..new_run() },
+        NewRun { lane: lane_of("other", "refund", "1"), ..new_run() },
     );
     fixture.commit(&[start(&pending), start(&delayed), start(&free)]).await;
 
@@ -98,6 +98,65 @@ pub async fn a_run_claimed_before_expires_after_the_patience(fixture: Fixture) {
     fixture.advance(MINUTE);
     assert_eq!(changed(&fixture.write(patient).await), 1);
     expired(&fixture, claimed.id).await;
+}
+
+/// Such a run may have something to undo. A paused or full queue holds it back, or its workers are
+/// busy.
+pub async fn a_run_claimed_before_does_not_expire_while_a_worker_serves_its_lane(fixture: Fixture) {
+    let other_lane = lane_of("default", "checkout", "2");
+    let (parked, running) = (with_deadline(), with_deadline());
+    let gated = NewRun { gate: Some("acct-1".into()), ..with_deadline() };
+    let unserved = NewRun { lane: other_lane.clone(), ..with_deadline() };
+    fixture.commit(&[start(&parked), start(&running), start(&gated), start(&unserved)]).await;
+    let request = claim_by(WorkerId::generate(), 10);
+    let request = ClaimRequest { lanes: vec![lane(), other_lane], gated: vec!["default".into()], ..request };
+    let claimed = fixture.claim(&request).await.runs;
+    assert_eq!(claimed.len(), 4);
+    for run in claimed.iter().filter(|run| run.claim.run_id != running.id) {
+        applied(&fixture.write(park(run.claim, Timestamp::FAR_FUTURE)).await);
+    }
+    let session = fixture.store.open_lease(WorkerId::generate(), &[lane()], &Retention::default()).await.unwrap();
+    fixture.advance(10 * MINUTE);
+    let patient = Write::Expire { limit: 100, patience: MINUTE };
+    assert_eq!(changed(&fixture.write(patient.clone()).await), 1);
+    expired(&fixture, unserved.id).await;
+    assert_eq!(changed(&fixture.write(patient.clone()).await), 0);
+    session.close().await.unwrap();
+    assert_eq!(changed(&fixture.write(patient).await), 3, "no worker serves the lane any more");
+    for id in [parked.id, running.id, gated.id] {
+        expired(&fixture, id).await;
+    }
+}
+
+pub async fn a_passed_deadline_ends_the_pause_of_a_run_claimed_before(fixture: Fixture) {
+    let session = fixture.store.open_lease(WorkerId::generate(), &[lane()], &Retention::default()).await.unwrap();
+    let (parked, running) = (with_deadline(), with_deadline());
+    fixture.commit(&[start(&parked), start(&running)]).await;
+    for claimed in fixture.claim(&claim_by(WorkerId::generate(), 2)).await.runs {
+        if claimed.claim.run_id == parked.id {
+            applied(&fixture.write(park(claimed.claim, Timestamp::FAR_FUTURE)).await);
+        }
+        fixture.write(Write::Pause(claimed.claim.run_id)).await;
+    }
+    let paused = async || {
+        let runs = [fixture.run(parked.id).await, fixture.run(running.id).await];
+        runs.map(|run| run.paused_at.is_some())
+    };
+    assert_eq!((expire(&fixture, 100).await, paused().await), (0, [true; 2]), "the deadline has not passed");
+    fixture.advance(2 * MINUTE);
+    assert_eq!(fixture.claim_due().await, []);
+    assert_eq!((expire(&fixture, 100).await, paused().await), (0, [false; 2]));
+    let claimed = fixture.claim(&claim_by(WorkerId::generate(), 9)).await.runs;
+    assert_eq!(claimed.len(), 2, "a worker can claim and undo them");
+
+    // A worker that holds a paused run lets its running steps end, and gives it back.
+    let claim = claimed[0].claim;
+    fixture.write(Write::Pause(claim.run_id)).await;
+    assert_eq!(expire(&fixture, 100).await, 0);
+    assert!(fixture.run(claim.run_id).await.paused_at.is_some());
+    applied(&fixture.write(park(claim, fixture.now())).await);
+    assert_eq!((expire(&fixture, 100).await, fixture.claim_due().await), (0, vec![claim.run_id]));
+    session.close().await.unwrap();
 }
 
 pub async fn nothing_expires_before_its_deadline(fixture: Fixture) {

@@ -342,6 +342,8 @@ workflow_tests::cases! {
         only_runs_without_a_claim_expire,
         a_running_run_expires_after_its_worker_was_forgotten,
         a_run_claimed_before_expires_after_the_patience,
+        a_run_claimed_before_does_not_expire_while_a_worker_serves_its_lane,
+        a_passed_deadline_ends_the_pause_of_a_run_claimed_before,
         nothing_expires_before_its_deadline,
         a_deadline_counts_from_the_commit,
         the_limit_of_expiry_is_respected,

@@ -407,6 +407,7 @@ workflow_tests::cases! {
         a_run_that_fails_or_panics_undoes_in_reverse_order,
         a_run_that_is_canceled_undoes,
         a_run_that_passes_its_deadline_undoes,
+        a_run_that_is_held_back_past_its_deadline_undoes,
         a_run_that_returns_a_value_after_its_deadline_undoes,
         a_run_at_the_limit_of_its_history_undoes_all,
         a_terminated_run_undoes_nothing,

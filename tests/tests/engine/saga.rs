@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, StepAttempt, StepKind};
-use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_sdk::{ClientError, QueueLimits, StepAttempt, StepKind};
+use workflow_tests::{Live, LocalWorker, Probe, outcome, until};
 
 use crate::{failure, reaches};
 
@@ -101,6 +102,41 @@ pub async fn a_run_that_passes_its_deadline_undoes(db: Live) {
     let run = db.client.start(books, End::Sleeps).deadline(Duration::from_secs(3)).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
     assert_eq!(probe.notes(), UNDONE);
+    worker.stop().await;
+}
+
+/// The first run is paused, the queue of the second one is paused, and that of the third one full.
+/// The search for runs that no worker serves leaves them to their worker.
+pub async fn a_run_that_is_held_back_past_its_deadline_undoes(db: Live) {
+    let probe = Probe::new();
+    let queues = ["plain", "paused", "full"];
+    let worker = db.worker(probe.clone()).register(books).linger(Duration::ZERO);
+    let worker = LocalWorker::start(worker.queues(queues));
+    let mut runs = Vec::new();
+    for queue in queues {
+        let run = db.client.start(books, End::Sleeps).queue(queue).deadline(Duration::from_secs(8));
+        runs.push(run.await.unwrap());
+    }
+    for run in &runs {
+        reaches(run, RunStatus::Parked).await;
+    }
+    runs[0].pause().await.unwrap();
+    db.client.queue("paused").pause("the airline closes").await.unwrap();
+    db.client.queue("full").set_limits(QueueLimits::none().concurrency(0)).await.unwrap();
+    let deadline = runs[2].run().await.unwrap().deadline_at.unwrap();
+    until("the deadlines have passed", async || (db.client.store().now().await.unwrap() > deadline).then_some(()))
+        .await;
+
+    let expire = Write::Expire { limit: 10, patience: Duration::ZERO };
+    assert_eq!(outcome::changed(&db.client.executor().commit(expire).await.unwrap()), 0);
+    assert_eq!(failure(runs[0].result().await).kind, ErrorKind::Deadline);
+    assert_eq!((probe.times("undo hotel"), runs[1].status().await.unwrap()), (1, RunStatus::Parked));
+    db.client.queue("paused").resume().await.unwrap();
+    db.client.queue("full").clear_limits().await.unwrap();
+    for run in &runs[1..] {
+        assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
+    }
+    assert_eq!(probe.times("undo hotel"), 3);
     worker.stop().await;
 }
 

@@ -319,9 +319,9 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
         runs: &[RunId],
     ) -> impl Future<Output = Result<HashMap<RunId, CancelOutcome>, Self::Error>> + Send;
 
-    /// Fails, and returns, at most `limit` runs past their deadline that no worker holds. A run
-    /// that was claimed before is left alone until `patience` after its deadline, a running one
-    /// also until `patience` after its lease and while its worker is recorded; its epoch rises.
+    /// Resumes at most `limit` late runs, then fails at most `limit` late runs and returns these:
+    /// see [`Write::Expire`](super::Write::Expire). A running run gets a new epoch. It fails only
+    /// once its worker is not recorded and `patience` has passed since its lease.
     fn expire_runs(
         &mut self,
         limit: u32,

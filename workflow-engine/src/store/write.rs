@@ -58,13 +58,15 @@ pub enum Write {
     /// Delete an ended run, and everything that belongs to it.
     Delete(DeleteWrite),
     /// Fail at most `limit` runs whose deadline has passed and that no worker holds. A running run
-    /// is one of them if its worker is not recorded any more; a claim on it is then lost.
+    /// is one of them if its worker is not recorded any more; a claim on it is then lost. A run
+    /// that was claimed before may have something to undo: its pause ends, and it fails only if no
+    /// recorded worker serves its lane.
     Expire {
         /// The largest number of runs.
         limit: u32,
         /// How long after its deadline a run that was claimed before is left to its workers,
-        /// because its function may clean up. A running run is left to them for as long after its
-        /// lease too: one that serves it claims it sooner.
+        /// because one may be about to come back. A running run is left to them for as long after
+        /// its lease too: one that serves it claims it sooner.
         patience: Duration,
     },
     /// Change the limits of a queue, pause it or resume it.

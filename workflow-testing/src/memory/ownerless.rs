@@ -1,9 +1,10 @@
 //! Changes of runs that do not come from the worker that drives them: a worker releases claims that
 //! it does not know, clients cancel and terminate, deadlines expire.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, Run, RunId, RunStatus, StoredError, Timestamp, WorkerId};
+use workflow_engine::model::{Claim, Lane, Run, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 use workflow_engine::store::CancelOutcome;
 
 use super::finish::ended_at;
@@ -73,8 +74,9 @@ pub(super) fn terminate(tables: &mut Tables, id: RunId, now: Timestamp) -> Optio
     })
 }
 
-/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds:
-/// see [`Write::Expire`](workflow_engine::store::Write::Expire). Returns them.
+/// Ends the pauses of late runs, then fails, with this error, at most `limit` runs whose deadline
+/// has passed and that no worker holds or serves: see
+/// [`Write::Expire`](workflow_engine::store::Write::Expire). Returns the failed ones.
 pub(super) fn expire(
     tables: &mut Tables,
     limit: u32,
@@ -82,17 +84,19 @@ pub(super) fn expire(
     error: &StoredError,
     now: Timestamp,
 ) -> Vec<RunId> {
+    resume_late(tables, limit, now);
     let claimed_before = now - patience;
+    let served: BTreeSet<Lane> = tables.workers.records().into_iter().flat_map(|worker| worker.lanes).collect();
     let is_forgotten = |run: &Run| run.worker_id.is_none_or(|worker| !tables.workers.is_recorded(worker));
     let mut expired: Vec<(bool, Timestamp, RunId)> = tables
         .runs()
         .filter_map(|run| {
             let deadline = run.deadline_at.filter(|deadline| *deadline <= now)?;
-            let is_late = deadline <= claimed_before;
+            let is_unserved = deadline <= claimed_before && !served.contains(&run.lane);
             let is_running = run.status == RunStatus::Running;
             let expires = match run.status {
-                RunStatus::Pending | RunStatus::Parked => run.epoch == 0 || is_late,
-                RunStatus::Running => is_late && run.available_at <= claimed_before && is_forgotten(run),
+                RunStatus::Pending | RunStatus::Parked => run.epoch == 0 || is_unserved,
+                RunStatus::Running => is_unserved && run.available_at <= claimed_before && is_forgotten(run),
                 _ => false,
             };
             expires.then_some((is_running, deadline, run.id))
@@ -110,4 +114,20 @@ pub(super) fn expire(
         });
     }
     expired.into_iter().map(|(_, _, id)| id).collect()
+}
+
+/// Ends the pauses of at most `limit` runs that were claimed before and whose deadline has passed.
+/// They are due, except one that a worker holds under its lease, which stays as it is.
+fn resume_late(tables: &mut Tables, limit: u32, now: Timestamp) {
+    let mut late: Vec<(bool, Option<Timestamp>, RunId)> = tables
+        .runs()
+        .filter(|run| run.epoch > 0 && run.paused_at.is_some() && run.deadline_at.is_some_and(|at| at <= now))
+        .filter(|run| !run.status.is_terminal() && (run.status != RunStatus::Running || run.available_at <= now))
+        .map(|run| (run.status == RunStatus::Running, run.deadline_at, run.id))
+        .collect();
+    late.sort_unstable();
+    late.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    for (_, _, id) in late {
+        tables.update(id, |run| (run.paused_at, run.available_at) = (None, run.available_at.min(now)));
+    }
 }
