@@ -190,6 +190,7 @@ fn run_of(start: FlowStart, mut options: StartOptions) -> Result<StartRun, Failu
         at: None,
         single: None,
         follow: false,
+        limits: run.limits,
     })
 }
 

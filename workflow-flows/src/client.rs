@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use workflow_sdk::{Client, LimitRule, Start};
+use workflow_sdk::internal::check_name;
+use workflow_sdk::{Client, ClientError, LimitRule, NameSubject, Start};
 
 use crate::graph::{Flow, LimitRule as FlowLimit, OnTimeout};
 use crate::store::{FlowStore, FlowStoreError};
@@ -47,17 +49,27 @@ pub trait FlowClient {
     /// [`start_definition`]: Self::start_definition
     ///
     /// # Errors
-    /// A [`FlowStoreError`] if there is no such flow, or the store cannot be read.
+    /// A [`FlowStoreError`] if there is no such flow, the input does not fit its schema, or the
+    /// store cannot be read.
     async fn start_flow(&self, flows: &FlowStore, name: &str, input: Value) -> Result<Start<Value>, FlowStoreError>;
 
     /// Starts a flow from its definition, which need not be deployed. Returns the builder of the
-    /// start, with the flow's timeout as its deadline and its name as a tag.
+    /// start, with the flow's timeout as its deadline and its name as a tag. The start declares the
+    /// limits of the flow's steps that have no rule. It does not check the input:
+    /// [`FlowStart::check_input`] does.
     fn start_definition(&self, start: FlowStart) -> Start<Value>;
 
-    /// Sets the limits of a flow's steps that neither a worker nor an operator has set.
+    /// Declares the limits of a flow's steps, as a worker that starts declares its own: the number
+    /// that was declared last holds. A rate that a worker has declared stays. A rule that an
+    /// operator has [set](workflow_sdk::LimitHandle::set) holds in place of what is declared.
     ///
     /// # Errors
-    /// [`FlowStoreError::Client`] if the database cannot be reached, or a limit is out of range.
+    /// [`FlowStoreError::Limit`] if the name or the number of a limit is refused, or its steps have
+    /// different numbers; nothing is declared then. [`FlowStoreError::Client`] if the database
+    /// cannot be reached.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, some limits may be declared. Declaring them again is safe.
     async fn set_limits(&self, flow: &Flow) -> Result<(), FlowStoreError>;
 }
 
@@ -66,13 +78,17 @@ impl FlowClient for Client {
     async fn start_flow(&self, flows: &FlowStore, name: &str, input: Value) -> Result<Start<Value>, FlowStoreError> {
         let found = flows.find(name, None).await?;
         let found = found.ok_or_else(|| FlowStoreError::Unknown { name: name.to_owned() })?;
-        Ok(self.start_definition(found.into_start().input(input)))
+        let start = found.into_start().input(input);
+        start.check_input().map_err(|error| FlowStoreError::Input { name: name.to_owned(), reason: error.message })?;
+        Ok(self.start_definition(start))
     }
 
     fn start_definition(&self, start: FlowStart) -> Start<Value> {
         let deadline = deadline_of(&start.definition);
         let tags = tags_of(&start.name, &start.version);
-        let started = tags.into_iter().fold(self.start(flow, start), |started, (name, value)| started.tag(name, value));
+        let limits = limits_of(&start.definition);
+        let started = self.start(flow, start).limits(limits);
+        let started = tags.into_iter().fold(started, |started, (name, value)| started.tag(name, value));
         match deadline {
             Some(deadline) => started.deadline(deadline),
             None => started,
@@ -80,14 +96,54 @@ impl FlowClient for Client {
     }
 
     async fn set_limits(&self, flow: &Flow) -> Result<(), FlowStoreError> {
-        for FlowLimit { name, max, .. } in flow.limits() {
-            let limit = self.limit(name);
-            if limit.record().await?.is_none_or(|record| record.rule().is_none()) {
-                limit.set(LimitRule::none().concurrency(*max)).await?;
-            }
-        }
-        Ok(())
+        check_limits(flow)?;
+        Ok(declare_limits(self, flow).await?)
     }
+}
+
+/// Refuses a limit that could not be declared, and one whose steps have different numbers.
+pub(crate) fn check_limits(flow: &Flow) -> Result<(), FlowStoreError> {
+    let refused = |name: &str, reason: String| FlowStoreError::Limit { name: name.to_owned(), reason };
+    let first = limits_of(flow);
+    for FlowLimit { name, max, .. } in flow.limits() {
+        check_name(NameSubject::Limit, name).map_err(|error| refused(&error.shown, error.to_string()))?;
+        if *max == 0 {
+            return Err(refused(name, "max is 0; write 1 or more".to_owned()));
+        }
+        let other = first.get(name).and_then(|rule| rule.concurrency).filter(|other| other != max);
+        if let Some(other) = other {
+            return Err(refused(name, format!("max is {other} and {max}; give all of its steps one number")));
+        }
+    }
+    Ok(())
+}
+
+/// Declares the limits of a flow's steps, as far as they are not declared so.
+pub(crate) async fn declare_limits(client: &Client, flow: &Flow) -> Result<(), ClientError> {
+    let limits = limits_of(flow);
+    if limits.is_empty() {
+        return Ok(());
+    }
+    let records = client.limits().await?;
+    for (name, limit) in limits {
+        let declared = records.iter().find(|record| record.name == name).and_then(|record| record.declared);
+        let mut rule = declared.unwrap_or_default();
+        rule.concurrency = limit.concurrency;
+        if declared != Some(rule) {
+            client.limit(name).declare(rule).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the limits of a flow's steps by their names. Of steps with different numbers, which no
+/// deploy accepts, the first one counts.
+pub(crate) fn limits_of(flow: &Flow) -> BTreeMap<String, LimitRule> {
+    let mut limits = BTreeMap::new();
+    for FlowLimit { name, max, .. } in flow.limits() {
+        limits.entry(name.clone()).or_insert(LimitRule::none().concurrency(*max));
+    }
+    limits
 }
 
 /// Returns the deadline of a run of this flow. A flow that is paused or canceled at its timeout has

@@ -69,7 +69,7 @@ CREATE TABLE {schema}.workflow_queues (
 -- Limits for steps that were declared or set. Rules are JSON, as the program wrote them.
 CREATE TABLE {schema}.workflow_limits (
     name       text NOT NULL COLLATE "C" PRIMARY KEY,
-    declared   text,                                    -- by the worker that started last
+    declared   text,                                    -- by a worker that started, or for a flow
     overridden text                                     -- by an operator; holds in place of the declared
 );
 

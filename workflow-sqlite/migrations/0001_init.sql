@@ -56,7 +56,7 @@ CREATE TABLE workflow_queues (
 -- Limits for steps that were declared or set. Rules are JSON, as the program wrote them.
 CREATE TABLE workflow_limits (
     name       TEXT NOT NULL PRIMARY KEY,
-    declared   TEXT,                        -- by the worker that started last
+    declared   TEXT,                        -- by a worker that started, or for a flow
     overridden TEXT                         -- by an operator; holds in place of the declared
 ) STRICT, WITHOUT ROWID;
 

@@ -242,8 +242,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// Declares a limit for steps, which [`Step::limit`](workflow_sdk::Step::limit) names. It holds
     /// over all workers of the database, whether they declare it or not.
     ///
-    /// The rule is written when the worker starts. If several workers declare the limit, the rule
-    /// of the worker that started last holds. A rule that an operator has set
+    /// The rule is written when the worker starts. If the limit is declared several times, by
+    /// workers or for flows, the last rule holds. A rule that an operator has set
     /// ([`LimitHandle::set`]) replaces it. A change takes effect on every worker within 2 s.
     ///
     /// # Errors

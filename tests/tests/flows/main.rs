@@ -57,7 +57,11 @@ workflow_tests::cases! {
         a_deploy_adds_a_version_for_each_new_body,
         deploys_at_once_give_each_body_a_version,
         runs_keep_the_version_with_which_they_started,
+        a_child_starts_with_an_input_that_fits_its_version_alone,
         a_fork_goes_on_with_another_definition,
+        a_fork_of_an_old_condition_goes_on_with_one_that_tells,
+        deploys_and_starts_declare_the_limits_of_steps,
+        an_order_declares_the_limits_of_its_start_and_a_transaction_none,
     }
 }
 

@@ -9,7 +9,7 @@ use workflow_flows::expression::ExpressionLimits;
 use workflow_flows::graph::Flow;
 use workflow_flows::{FlowClient, FlowCode, FlowError, FlowStart, ToolCall, flow, read_decision, read_visits};
 use workflow_sdk::operate::PayloadOf;
-use workflow_sdk::{Client, ClientError, LimitRule, RunHandle, RunStatus, SignalOutcome};
+use workflow_sdk::{Client, ClientError, RunHandle, RunStatus, SignalOutcome};
 use workflow_tests::{FaultyStore, Gauge, Live, LocalWorker, until};
 
 use crate::common::{Calls, echo, flow_with, runtime, step, steps, tool, with};
@@ -85,10 +85,12 @@ pub async fn the_two_table_flows_run(db: Live) {
 
 pub async fn a_gate_is_decided_once_under_double_clicks(db: Live) {
     let worker = LocalWorker::start(db.worker(runtime(&Calls::default()).build()).register(flow));
-    let gate =
-        steps(json!([step("gate", json!({ "approval": { "to": ["ops"], "title": "?" } })), echo("end", json!(1))]));
-    let run = db.client.start_definition(FlowStart::new(gate)).await.unwrap();
+    let approval = json!({ "to": ["ops", "{{input}}"], "title": "?" });
+    let gate = steps(json!([step("gate", json!({ "approval": approval })), echo("end", json!(1))]));
+    let run = db.client.start_definition(FlowStart::new(gate).input(json!(["ann", "bob"]))).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
+    let to = db.client.approvals_of(run.id()).await.unwrap().remove(0).to;
+    assert_eq!(to.as_deref(), Some("ops, ann, bob"), "a list gives its items");
     let clicks = (0..10).map(|number| {
         let client = db.client.clone();
         let id = run.id();
@@ -147,16 +149,6 @@ pub async fn a_limit_holds_over_flows_and_workers(db: Live) {
     };
     let limit = json!({ "name": "busy", "key": "{{input}}", "max": 2 });
     let limited = steps(json!([with(tool("ask", "busy", json!(1)), json!({ "limit": limit }))]));
-    db.client.set_limits(&limited).await.unwrap();
-    db.client
-        .set_limits(&steps(json!([with(
-            tool("ask", "busy", json!(1)),
-            json!({ "limit": { "name": "busy", "key": "k", "max": 9 } })
-        )])))
-        .await
-        .unwrap();
-    let record = db.client.limit("busy").record().await.unwrap().unwrap();
-    assert_eq!(record.overridden, Some(LimitRule::none().concurrency(2)), "a limit that is set stays");
     let workers = [worker().await, worker().await];
     let mut runs = Vec::new();
     for _ in 0..30 {

@@ -1,7 +1,8 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use workflow_sdk::{Priority, Timestamp};
+use workflow_sdk::{LimitRule, Priority, Timestamp};
 
 use crate::clock::{parse_duration, parse_instant};
 
@@ -152,6 +153,9 @@ pub(crate) struct StartRun {
     /// Show the run again whenever it has changed, until it has ended
     #[arg(long, conflicts_with = "wait")]
     pub(crate) follow: bool,
+    /// The limits of the steps of a flow
+    #[arg(skip)]
+    pub(crate) limits: BTreeMap<String, LimitRule>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

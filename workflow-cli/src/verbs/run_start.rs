@@ -18,7 +18,8 @@ pub(crate) async fn start(
     output: &Output,
     arguments: arguments::StartRun,
 ) -> Result<Exit, Failure> {
-    let arguments::StartRun { workflow, options, gate, version, priority, deadline, at, single, follow } = arguments;
+    let arguments::StartRun { workflow, options, gate, version, priority, deadline, at, single, follow, limits } =
+        arguments;
     let StartOptions { input, key, queue, delay, tags, wait, author } = options;
     let mut start = StartRun::new(workflow, payload::load(input).await?);
     (start.key, start.queue, start.gate, start.version) = (key, queue, gate, version);
@@ -26,7 +27,7 @@ pub(crate) async fn start(
     start.delay_ms = delay.map(millis);
     start.deadline_ms = deadline.map(millis);
     start.tags = read_tags(&tags)?;
-    (start.at, start.single) = (at, single);
+    (start.at, start.single, start.limits) = (at, single, limits);
     let action = Action::StartRun(Box::new(start));
     if follow {
         return begin_and_follow(operate, output, action, &author).await;

@@ -51,7 +51,8 @@ impl LimitRule {
 pub struct LimitRecord {
     /// The name of the limit.
     pub name: String,
-    /// The rule that the worker declared which started last. `None`: no worker declared one.
+    /// The rule that was declared last: by a worker that started, or for a flow. `None`: none was
+    /// declared.
     pub declared: Option<LimitRule>,
     /// The rule that an operator has set. It holds in place of the declared one until it is
     /// cleared.
@@ -106,7 +107,7 @@ impl LimitRecord {
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitChange {
-    /// A worker that starts declares the rule.
+    /// The rule is declared: by a worker that starts, or for a flow that is deployed or started.
     Declare(LimitRule),
     /// An operator sets the rule, or clears it.
     Override(Option<LimitRule>),

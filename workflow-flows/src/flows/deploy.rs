@@ -2,36 +2,40 @@ use workflow_sdk::operate::{OperateError, OperateErrorCode};
 
 use super::Flows;
 use super::schedule::set_schedules;
+use crate::DeployedFlow;
+use crate::client::{check_limits, declare_limits};
 use crate::graph::{Flow, Trigger};
 use crate::store::Deployed;
-use crate::{DeployedFlow, FlowClient};
 
 impl Flows {
-    /// Deploys a flow that was checked, in the name of an account. Sets the limits of its steps
-    /// that nothing else has set, and makes its triggers of the clock schedules, in place of those
-    /// of former versions. If the newest version, or the one of this name, has this body, no
-    /// version is added.
+    /// Deploys a flow that was checked, in the name of an account. Declares the limits of its steps
+    /// as [`set_limits`](crate::FlowClient::set_limits) does, and makes its triggers of the clock
+    /// schedules, in place of those of former versions. If the newest version, or the one of this
+    /// name, has this body, no version is added; limits and schedules are then those of the newest
+    /// version.
     ///
     /// # Errors
     /// [`Conflict`](OperateErrorCode::Conflict) if the version has another body (F310), or another
     /// flow has a webhook with a path of this one, [`BadInput`](OperateErrorCode::BadInput) for a
-    /// name of a version that is refused, or a failure of the database.
+    /// limit or a name of a version that is refused, or a failure of the database.
     ///
     /// # Cancel safety
     /// If the future is dropped, the flow may or may not be deployed. Deploying it again is safe.
     pub async fn deploy(&self, flow: &Flow, by: &str, version: Option<&str>) -> Result<DeployedFlow, OperateError> {
         check_version(version)?;
+        check_limits(flow)?;
         self.refuse_taken_paths(flow).await?;
         let deployed: Deployed = self.store.deploy(flow, by, version).await?;
-        self.client.set_limits(flow).await?;
-        self.schedule_newest(&flow.name).await?;
+        self.follow_newest(&flow.name).await?;
         Ok(DeployedFlow::from(&deployed))
     }
 
-    /// Sets the schedules of the newest version, until no other deploy has added one meanwhile.
-    async fn schedule_newest(&self, name: &str) -> Result<(), OperateError> {
+    /// Makes the limits and the schedules those of the newest version, until no other deploy has
+    /// added one meanwhile.
+    async fn follow_newest(&self, name: &str) -> Result<(), OperateError> {
         loop {
             let newest = self.find(name, None).await?;
+            declare_limits(&self.client, &newest.definition).await?;
             set_schedules(&self.client, &newest).await?;
             if self.find(name, None).await?.number == newest.number {
                 return Ok(());

@@ -11,6 +11,8 @@ impl From<FlowStoreError> for OperateError {
             FlowStoreError::Unknown { name } => return unknown_flow(&name),
             FlowStoreError::Client(error) => return error.into(),
             FlowStoreError::VersionTaken { .. } => (Code::Conflict, "name another version, or leave the name out"),
+            FlowStoreError::Input { .. } => (Code::BadInput, "give an input that fits the schema of the flow"),
+            FlowStoreError::Limit { .. } => (Code::BadInput, "change the limit in the flow"),
             FlowStoreError::Unreadable { .. } => (Code::Unreadable, "use the release that wrote it, or a later one"),
             FlowStoreError::Url { .. } => (Code::BadInput, "write sqlite://flows.db or postgres://host/database"),
             FlowStoreError::Database(_) => {

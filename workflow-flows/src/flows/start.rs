@@ -3,7 +3,7 @@ use workflow_sdk::operate::{OperateError, OperateErrorCode, Payload, StartRun};
 
 use super::failure::unfit_input;
 use crate::check::check_input;
-use crate::client::{deadline_of, tags_of};
+use crate::client::{deadline_of, limits_of, tags_of};
 use crate::{FlowStart, FlowWorkflow};
 
 /// Returns the key of a run for a key of a flow. All flows are one workflow, whose keys they share,
@@ -24,7 +24,8 @@ impl FlowStart {
     }
 
     /// Checks the input and returns what starts the run, with the flow's timeout as its deadline,
-    /// its name and version as tags, and the [`flow_key`] of `key`.
+    /// its name and version as tags, and the [`flow_key`] of `key`. The start declares the limits
+    /// of the flow's steps that have no rule, unless a server performs it.
     ///
     /// # Errors
     /// [`BadInput`](OperateErrorCode::BadInput) if the input does not fit the schema of the flow.
@@ -39,6 +40,7 @@ impl FlowStart {
             // A flow's timeout was read as whole milliseconds.
             u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)
         });
+        run.limits = limits_of(&self.definition);
         run.tags =
             tags_of(&self.name, &self.version).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Ok(run)

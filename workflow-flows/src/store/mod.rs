@@ -33,6 +33,22 @@ pub enum FlowStoreError {
         /// The version.
         version: String,
     },
+    /// A limit of the flow's steps is refused.
+    #[error("limit {name:?} of the flow: {reason}")]
+    Limit {
+        /// The name of the limit.
+        name: String,
+        /// Why, and what to write.
+        reason: String,
+    },
+    /// The input of a start does not fit the schema of the flow.
+    #[error("flow {name:?} cannot start: {reason}")]
+    Input {
+        /// The name of the flow.
+        name: String,
+        /// The places that do not fit, and why.
+        reason: String,
+    },
     /// The stored flow was written by a newer release, or is damaged.
     #[error("flow {name:?} version {version:?} is not understood: {reason}")]
     Unreadable {

@@ -424,6 +424,7 @@ const HOOKED: &str = "flow: 1\nname: hooked\ninput: { type: object, required: [i
                       do:\n  - { id: say, tool: get_greeting, args: { id: \"{{input.id}}\" } }\n\
                       triggers:\n  - webhook: { path: orders, secret: \"{{secrets.hook}}\", key: \"{{body.id}}\" }\n  \
                       - webhook: { path: open }\n  \
+                      - webhook: { path: guess, secret: \"{{secrets.none ?? 'guess'}}\" }\n  \
                       - event: { name: order.created, match: event.total > 0, key: \"{{event.id}}\" }\n";
 
 fn signed(secret: &[u8], id: &str, at: u64, body: &str) -> [(&'static str, String); 4] {
@@ -479,6 +480,10 @@ async fn a_webhook_starts_one_run_per_key(database: Database) {
             assert!(!refused.text.contains("wh-s3cret"), "{}", refused.text);
         }
         send(&stranger, &good, body).refuses(503, "unavailable");
+        // The text in the place of a secret that is missing stands in the document.
+        let guessed = signed(b"guess", "m-5", now(), body);
+        let guessed: Vec<(&str, &str)> = guessed.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        sender.send("POST", "/api/v1/hooks/guess", &guessed, body).refuses(503, "unavailable");
         let broken = "{ \"id\": ";
         send(&sender, &signed(b"wh-s3cret", "m-2", now(), broken), broken).refuses(400, "bad_input");
         let keyless = r#"{ "total": 1 }"#;

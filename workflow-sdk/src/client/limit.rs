@@ -1,9 +1,11 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use workflow_engine::model::{LimitChange, LimitRecord, LimitRule, NameSubject, Run, SeatLine, SeatWait, check_name};
+use workflow_engine::model::{
+    LimitChange, LimitRecord, LimitRule, NameSubject, Run, RunStatus, SeatLine, SeatWait, check_name,
+};
 use workflow_engine::store::{DatabaseError, LimitWrite, LineRate, MOST_WAITING, OpenLine, Outcome, Store, Write};
 
-use super::{Client, ClientError, Explanation};
+use super::{Client, ClientError, Explanation, timeout};
 
 /// The most lines that one search for free seats reads. The next search begins after them.
 const LINES: u32 = 500;
@@ -49,12 +51,50 @@ impl Client {
         self.read(self.0.store.limits()).await
     }
 
+    /// Declares the given limits that have no rule yet, in one batch. Only the start that follows
+    /// leaves an audit row.
+    pub(super) async fn declare_missing(&self, limits: BTreeMap<String, LimitRule>) -> Result<(), ClientError> {
+        if limits.is_empty() {
+            return Ok(());
+        }
+        let known = self.limits().await?;
+        let has_rule = |name: &str| known.iter().any(|record| record.name == name && record.rule().is_some());
+        let (limit, mut declared) = (self.call_limit(), Vec::new());
+        for (name, rule) in limits.into_iter().filter(|(name, _)| !has_rule(name)) {
+            declared.push(self.enqueue(limit, write_of(name, LimitChange::Declare(rule))?).await?);
+        }
+        for pending in declared {
+            // The run was not sent yet.
+            let outcome = timeout::outcome(limit, pending).await.map_err(|error| match error {
+                ClientError::TimedOut { after, .. } => ClientError::TimedOut { after, effect_unknown: false },
+                error => error,
+            })?;
+            expect_applied(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Calls the steps that may take free seats of the lines after this one. Workers look for free
+    /// seats themselves, once per second. This look is sooner.
+    pub(super) async fn look_for_seats(&self, after: Option<SeatLine>) {
+        if let Err(error) = self.read(call_waiting_seats(self, after)).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "cannot look for free seats; a worker will");
+        }
+    }
+
     /// Explains which limit keeps a step of a run from beginning; `None` if none does.
     pub(super) async fn seat_awaited(&self, run: &Run) -> Result<Option<Explanation>, ClientError> {
         let waits = self.read(self.0.store.seat_waits(run.id)).await?;
         let Some(SeatWait { step_key, line, asked_at }) = waits.into_iter().min_by_key(|wait| wait.asked_at) else {
             return Ok(None);
         };
+        // A parked run of a paused queue is not among those that get seats.
+        if run.status == RunStatus::Parked
+            && let Some(queue) = self.queue(&run.lane.queue).record().await?
+            && let Some(pause) = queue.pause
+        {
+            return Ok(Some(Explanation::QueuePaused { since: asked_at, queue: queue.name, pause }));
+        }
         let Some(rule) = self.limit(&line.limit).record().await?.and_then(|record| record.rule()) else {
             return Ok(None);
         };
@@ -91,7 +131,36 @@ impl LimitHandle {
         Ok(self.client.limits().await?.into_iter().find(|record| record.name == self.name))
     }
 
-    /// Sets a rule that holds in place of the one that workers declare, until it is
+    /// Declares a rule, as a worker does when it starts: it takes the place of the rule that was
+    /// declared before. A rule that was [set](LimitHandle::set) holds in its place.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_sdk::LimitRule;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let llm = client.limit("llm");
+    /// llm.set(LimitRule::none().concurrency(2)).await?;
+    /// llm.declare(LimitRule::none().concurrency(9)).await?;
+    /// let record = llm.record().await?.expect("it was declared");
+    /// assert_eq!(record.rule(), Some(LimitRule::none().concurrency(2)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`LimitHandle::set`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the rule may or may not be declared. Declaring it again is safe.
+    pub async fn declare(&self, rule: LimitRule) -> Result<(), ClientError> {
+        rule.check()?;
+        self.change(LimitChange::Declare(rule)).await
+    }
+
+    /// Sets a rule that holds in place of the declared one, until it is
     /// [cleared](LimitHandle::clear). If more bodies run than the rule allows, no further one
     /// begins until enough have ended.
     ///
@@ -106,8 +175,8 @@ impl LimitHandle {
         self.change(LimitChange::Override(Some(rule))).await
     }
 
-    /// Removes the rule that was [set](LimitHandle::set), so that the rule that workers declare
-    /// holds again. If no worker declares one, steps that name the limit fail.
+    /// Removes the rule that was [set](LimitHandle::set), so that the declared rule holds again. If
+    /// none was declared, steps that name the limit fail, also those that wait for a seat of it.
     ///
     /// # Errors
     /// See [`LimitHandle::set`].
@@ -119,16 +188,24 @@ impl LimitHandle {
     }
 
     async fn change(&self, change: LimitChange) -> Result<(), ClientError> {
-        check_name(NameSubject::Limit, &self.name)?;
-        match self.client.commit(Write::Limit(LimitWrite { limit: self.name.clone(), change })).await? {
-            Outcome::Applied => {}
-            other => return Err(ClientError::unexpected(other)),
-        }
-        // Workers look for free seats themselves, once per second. This look is sooner.
-        if let Err(error) = call_waiting_seats(&self.client, None).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "cannot look for free seats; a worker will");
-        }
+        expect_applied(self.client.commit(write_of(self.name.clone(), change)?).await?)?;
+        // No line has an empty key, so the look begins with the lines of this limit.
+        self.client.look_for_seats(Some(SeatLine { limit: self.name.clone(), key: String::new() })).await;
         Ok(())
+    }
+}
+
+/// Returns the write of a change of this limit.
+fn write_of(limit: String, change: LimitChange) -> Result<Write, ClientError> {
+    check_name(NameSubject::Limit, &limit)?;
+    Ok(Write::Limit(LimitWrite { limit, change }))
+}
+
+/// Refuses the outcome of a change that was not made.
+fn expect_applied(outcome: Outcome) -> Result<(), ClientError> {
+    match outcome {
+        Outcome::Applied => Ok(()),
+        other => Err(ClientError::unexpected(other)),
     }
 }
 
@@ -148,7 +225,8 @@ async fn read_rates(
 }
 
 /// Looks for lines, after this one, with free seats that steps wait for, and has the executor call
-/// these steps. Returns where the next look begins: `None` for the first line.
+/// these steps. Of a line whose limit is not declared any more, it calls all steps, so that each is
+/// refused. Returns where the next look begins: `None` for the first line.
 ///
 /// # Errors
 /// [`DatabaseError`] if the database fails or does not answer.
@@ -161,8 +239,8 @@ pub async fn call_waiting_seats(client: &Client, after: Option<SeatLine>) -> Res
     let records = store.limits().await?;
     let rules: HashMap<&str, LimitRule> =
         records.iter().filter_map(|record| Some((record.name.as_str(), record.rule()?))).collect();
-    let ruled: Vec<(&SeatLine, LimitRule)> =
-        lines.iter().filter_map(|line| Some((line, *rules.get(line.limit.as_str())?))).collect();
+    let rule_of = |line: &SeatLine| rules.get(line.limit.as_str()).copied().unwrap_or_default();
+    let ruled: Vec<(&SeatLine, LimitRule)> = lines.iter().map(|line| (line, rule_of(line))).collect();
     let asked: Vec<(&SeatLine, u32)> = ruled.iter().map(|(line, rule)| (*line, OpenLine::known(*rule))).collect();
     let rows = store.seats(&asked).await?;
     let rates = read_rates(&**store, &ruled).await?;

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, TraceContext, UnreadablePayload,
-    check_gate_of, check_name, check_queue, check_tags,
+    KeyReuse, Lane, LimitRule, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, TraceContext,
+    UnreadablePayload, check_gate_of, check_name, check_queue, check_tags,
 };
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
@@ -36,6 +36,7 @@ pub struct Start<O> {
     /// The gate that the attribute of the workflow computes, for a start that names none.
     default_gate: Option<String>,
     pub(super) single: SingleOptions,
+    limits: BTreeMap<String, LimitRule>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -67,8 +68,8 @@ impl<O> Start<O> {
             depth: 0,
             trace: None,
         });
-        let single = SingleOptions::default();
-        Self { client: client.clone(), run, default_gate: None, single, output: PhantomData }
+        let (single, limits) = (SingleOptions::default(), BTreeMap::new());
+        Self { client: client.clone(), run, default_gate: None, single, limits, output: PhantomData }
     }
 
     fn set(mut self, change: impl FnOnce(&mut NewRun)) -> Self {
@@ -108,6 +109,14 @@ impl<O> Start<O> {
     #[doc(hidden)]
     pub fn id(self, id: RunId) -> Self {
         self.set(|run| run.id = id)
+    }
+
+    /// Declares those of these limits for steps that have no rule, before the run is started. For
+    /// flows, whose documents hold their limits. Default: none. A start [within](Start::within) a
+    /// transaction declares none: others that declare them would wait for its end.
+    #[doc(hidden)]
+    pub fn limits(self, limits: BTreeMap<String, LimitRule>) -> Self {
+        Self { limits, ..self }
     }
 
     /// Delays the start by `delay`, measured from the commit. Default: no delay.
@@ -314,9 +323,11 @@ impl<O: 'static> IntoFuture for Start<O> {
     type Output = Result<RunHandle<O>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
+    fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
+            let limits = std::mem::take(&mut self.limits);
             let (client, mut run, options) = self.checked()?;
+            client.declare_missing(limits).await?;
             options.number(&client, &mut run).await?;
             let mut tries = Tries::of(&options);
             loop {

@@ -125,14 +125,14 @@ pub enum Action {
         /// The weight. Range: 1 to 1000; another one is moved into the range.
         weight: u32,
     },
-    /// Sets the rule of a limit for steps, in place of the one that workers declare.
+    /// Sets the rule of a limit for steps, in place of the declared one.
     SetLimit {
         /// The limit.
         limit: String,
         /// The rule.
         rule: LimitRule,
     },
-    /// Lets the rule hold that workers declare for a limit.
+    /// Lets the declared rule of a limit hold again.
     ClearLimit {
         /// The limit.
         limit: String,
@@ -230,6 +230,10 @@ pub struct StartRun {
     /// The tags. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// The limits for steps that the start declares if they have no rule. Default: none. They are
+    /// no part of a request to a server.
+    #[serde(skip)]
+    pub limits: BTreeMap<String, LimitRule>,
 }
 
 impl StartRun {
@@ -249,6 +253,7 @@ impl StartRun {
             deadline_ms: None,
             single: None,
             tags: BTreeMap::new(),
+            limits: BTreeMap::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ const MOST_LIMITS: usize = 1_000;
 pub struct LimitView {
     /// The name.
     pub name: String,
-    /// The rule that the worker declared which started last.
+    /// The rule that was declared last: by a worker that started, or for a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<LimitRule>,
     /// The rule that an operator has set in its place.

@@ -148,9 +148,9 @@ async fn carry_out(
 }
 
 async fn start(client: &Client, run: StartRun, trace: Option<TraceContext>) -> Result<OrderOutcome, OperateError> {
-    let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, single, tags } =
-        run;
-    let mut start = client.start_named(workflow, &input);
+    let StartRun { workflow, input, queue, gate, version, key, priority, at, delay_ms, deadline_ms, .. } = run;
+    let StartRun { single, tags, limits, .. } = run;
+    let mut start = client.start_named(workflow, &input).limits(limits);
     match (at, delay_ms) {
         (Some(_), Some(_)) => {
             let message = "a start has both at and delay_ms";
