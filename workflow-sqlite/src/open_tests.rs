@@ -235,6 +235,7 @@ async fn plans_are_searches(f: &Fixture) {
         ),
         (sql::FIND_DUE_LANES, "SEARCH r USING INDEX workflow_runs_running (lane_id=? AND available_at<?)"),
         (sql::FIND_DUE_RUNS, &format!("{lane} LEFT-JOIN")),
+        (sql::READ_SEATS, "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)"),
         (sql::FIND_NEXT_DUE, lane),
         (sql::INSERT_RUNS, lane),
         (sql::CLAIM_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),

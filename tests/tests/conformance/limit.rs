@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    AttemptStatus, Claim, Effect, LimitChange, LimitRecord, LimitRule, NewRun, SeatLine, StepAttempt, StepKind,
-    WorkerId,
+    AttemptStatus, Claim, Effect, LimitChange, LimitRecord, LimitRule, NewRun, QueueChange, SeatLine, StepAttempt,
+    StepKind, WorkerId,
 };
 use workflow_engine::store::{
-    AttemptWrite, CALL_PATIENCE, CancelOutcome, EndWrite, LimitWrite, Outcome, RunEnd, Store, Write,
+    AttemptWrite, CALL_PATIENCE, CancelOutcome, EndWrite, LimitWrite, Outcome, QueueWrite, RunEnd, Store, Write,
 };
 use workflow_sdk::{RunId, RunStatus, Timestamp};
-use workflow_tests::builders::{LEASE, claim_by, new_run, park, start};
+use workflow_tests::builders::{LEASE, claim_by, lane, new_run, park, start};
 use workflow_tests::{Fixture, outcome};
 
 pub(crate) fn change(limit: &str, change: LimitChange) -> Write {
@@ -265,6 +265,24 @@ pub async fn a_paused_run_keeps_its_place_and_is_not_called(fixture: Fixture) {
     assert!(got(&fixture, runs[1]).await);
 }
 
+/// A running run goes on, also in a paused queue.
+pub async fn a_parked_run_of_a_paused_queue_is_not_called(fixture: Fixture) {
+    limited(&fixture, 1).await;
+    let runs = claimed(&fixture, 3).await;
+    for claim in &runs {
+        got(&fixture, *claim).await;
+    }
+    outcome::applied(&fixture.write(park(runs[1], Timestamp::FAR_FUTURE)).await);
+    let change = |change| Write::Queue(QueueWrite { queue: lane().queue, change });
+    outcome::applied(&fixture.write(change(QueueChange::Pause { reason: "why".into() })).await);
+    assert_eq!(called(fixture.commit(&leave(runs[0])).await), [runs[2].run_id], "no worker may claim the other one");
+    assert!(got(&fixture, runs[2]).await);
+    assert_eq!(called(fixture.commit(&leave(runs[2])).await), []);
+    outcome::applied(&fixture.write(change(QueueChange::Resume)).await);
+    assert_eq!(call(&fixture).await, [runs[1].run_id]);
+    assert!(got(&fixture, claims(&fixture, 9).await[0]).await, "it has kept its place");
+}
+
 pub async fn keys_and_limits_do_not_count_for_each_other(fixture: Fixture) {
     limited(&fixture, 1).await;
     outcome::applied(&fixture.write(change("bank", LimitChange::Override(Some(rule(1))))).await);
@@ -303,6 +321,32 @@ pub async fn a_limit_that_is_not_declared_is_refused(fixture: Fixture) {
     assert_eq!(fixture.store.history(runs[0].run_id).await.expect("a history"), []);
     limited(&fixture, 1).await;
     assert!(got(&fixture, runs[0]).await);
+}
+
+/// Each step asks again and meets the refusal that a step meets which did not wait.
+pub async fn the_steps_that_wait_for_a_cleared_limit_are_called_and_refused(fixture: Fixture) {
+    let set = |rule| fixture.write(change("llm", LimitChange::Override(rule)));
+    outcome::applied(&set(Some(rule(1))).await);
+    let runs = claimed(&fixture, 4).await;
+    for claim in &runs {
+        got(&fixture, *claim).await;
+    }
+    outcome::applied(&fixture.write(park(runs[1], Timestamp::FAR_FUTURE)).await);
+    outcome::applied(&set(None).await);
+    // One asks in the batch that calls the others.
+    let outcomes = fixture.commit(&[ask(runs[3]), Write::CallSeats(line())]).await;
+    assert!(matches!(outcomes[0], Outcome::LimitUndeclared), "{outcomes:?}");
+    let mut waiting = [runs[1].run_id, runs[2].run_id];
+    waiting.sort_unstable();
+    assert_eq!(called(outcomes), waiting);
+    assert_eq!(call(&fixture).await, [], "each is called once");
+    let woken = claims(&fixture, 9).await;
+    assert_eq!(woken.iter().map(|claim| claim.run_id).collect::<Vec<_>>(), [runs[1].run_id]);
+    for claim in [woken[0], runs[2]] {
+        assert!(matches!(fixture.write(ask(claim)).await, Outcome::LimitUndeclared));
+        assert_eq!(fixture.store.seat_waits(claim.run_id).await.expect("waits"), [], "it waits no more");
+    }
+    assert_eq!(fixture.store.waiting_lines(None, 10).await.expect("lines"), []);
 }
 
 /// A later release, or damage, must not exceed a limit.

@@ -193,9 +193,11 @@ workflow_tests::cases! {
         a_lost_claim_gives_no_seat_back,
         a_run_that_ends_leaves_its_lines,
         a_paused_run_keeps_its_place_and_is_not_called,
+        a_parked_run_of_a_paused_queue_is_not_called,
         keys_and_limits_do_not_count_for_each_other,
         a_change_of_a_limit_holds_for_the_next_question,
         a_limit_that_is_not_declared_is_refused,
+        the_steps_that_wait_for_a_cleared_limit_are_called_and_refused,
         a_rule_that_is_not_understood_lets_nothing_begin: "the store in memory stores no text",
         concurrent_questions_never_exceed_a_limit,
     }

@@ -287,6 +287,7 @@ workflow_tests::cases! {
         the_seat_of_a_worker_that_died_is_used_again,
         a_canceled_run_leaves_the_line,
         a_step_that_loses_a_race_leaves_the_line,
+        the_steps_that_wait_for_a_cleared_limit_are_refused,
         limits_that_are_not_declared_and_bad_names_are_refused,
     }
     step_rates {

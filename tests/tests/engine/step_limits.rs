@@ -314,6 +314,31 @@ async fn refused(ctx: &Ctx, (limit, key): (String, String)) -> Result<String> {
     Ok(refused.to_string())
 }
 
+/// One worker parks at once, the other one keeps its runs in memory.
+pub async fn the_steps_that_wait_for_a_cleared_limit_are_refused(db: Live) {
+    let llm = db.client.limit("llm");
+    llm.set(LimitRule::none().concurrency(0)).await.unwrap();
+    let clients = [db.client.clone(), db.second_client().await];
+    let lingers = [Duration::ZERO, Duration::from_secs(60)].into_iter();
+    let worker = |(client, linger)| LocalWorker::start(Worker::new(client, ()).register(refused).linger(linger));
+    let workers: Vec<_> = clients.into_iter().zip(lingers).map(worker).collect();
+    let mut runs = Vec::new();
+    for number in 0..6 {
+        let run = db.client.start(refused, ("llm".to_owned(), format!("acct-{}", number % 2))).await.unwrap();
+        waits(&db, run.id()).await;
+        runs.push(run);
+    }
+    llm.clear().await.unwrap();
+    for run in runs {
+        let said = run.result().await.unwrap();
+        assert!(said.contains("no worker has declared the limit \"llm\""), "{said}");
+        assert_eq!(db.client.store().seat_waits(run.id()).await.unwrap(), [], "no row is left");
+    }
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
 #[workflow]
 async fn limited_twice(ctx: &Ctx) -> Result<String> {
     let refused = ctx.step("ask", async || ok(())).limit("llm", "a").limit("bank", "a").await.unwrap_err();

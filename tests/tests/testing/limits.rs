@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use workflow_sdk::LimitRule;
 use workflow_sdk::prelude::*;
 use workflow_testing::{TestEnv, idempotent_effect};
-use workflow_worker::{Limit, Rate};
+use workflow_worker::{Limit, Rate, Worker};
 
 /// Two branches of one run share a seat, and a third step comes after them.
 #[workflow]
@@ -82,4 +83,20 @@ async fn steps_with_a_rate_survive_a_crash_at_any_commit() {
     let env = TestEnv::new().register(three).worker(move |worker| worker.limit(limit())).await.unwrap();
     let survived = env.crash_everywhere(three, 5).await.unwrap();
     assert_eq!(survived.effects, 3);
+}
+
+/// No commit calls the step of a paused run, so the resume has to.
+#[tokio::test]
+async fn a_resumed_run_gets_the_seat_that_came_free_while_it_was_paused() {
+    let worker = |worker: Worker<()>| worker.limit(Limit::new("llm").concurrency(0)).linger(Duration::ZERO);
+    let env = TestEnv::new().register(call).worker(worker).await.unwrap();
+    let client = env.client().await.unwrap();
+    let run = env.start(call, 7).await.unwrap();
+    env.settle().await.unwrap();
+    client.pause(run.id()).await.unwrap();
+    client.limit("llm").set(LimitRule::none().concurrency(1)).await.unwrap();
+    env.settle().await.unwrap();
+    assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+    client.resume(run.id()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 7, "no time passes");
 }

@@ -52,7 +52,7 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
 
     /// Returns the rows of each of these lines: all that have an epoch, and of those that wait the
     /// first ones, at most the number beside the line. Leaves out a waiting row if its run is
-    /// paused or is neither running nor parked, or if it was called more than
+    /// paused, pending or ended, or is parked in a paused queue, or if it was called more than
     /// [`CALL_PATIENCE`](super::CALL_PATIENCE) ago. Sees every commit that ended before
     /// [`BatchTarget::lock_lines`] returned.
     fn read_lines(

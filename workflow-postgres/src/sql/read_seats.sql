@@ -2,7 +2,7 @@
 -- each, $5 how long ago a call may have been. In a batch it is a later statement than
 -- lock_lines.sql, so it sees every seat that was given out before.
 -- Guarantees: for each line, by its number from 1, all steps that have taken a seat, and the first
--- that wait and may be called.
+-- that wait and may be called. A parked run of a paused queue cannot go on, so its steps may not.
 SELECT asked.number, s.run_id AS id, s.step_key, s.asked_at, s.called_at, s.asks_at, s.epoch, s.run_epoch, s.status
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS asked(limit_name, key, most, number)
 CROSS JOIN LATERAL (
@@ -17,7 +17,11 @@ CROSS JOIN LATERAL (
         FROM {schema}.workflow_seats AS w
         CROSS JOIN LATERAL (
             SELECT o.epoch, o.status FROM {schema}.workflow_runs AS o
-            WHERE o.id = w.run_id AND o.status IN ('running', 'parked') AND o.paused_at IS NULL
+            WHERE o.id = w.run_id AND o.paused_at IS NULL
+              AND (o.status = 'running' OR o.status = 'parked' AND (
+                  SELECT q.paused_at FROM {schema}.workflow_queues AS q
+                  WHERE q.queue = (SELECT l.queue FROM {schema}.workflow_lanes AS l WHERE l.id = o.lane_id)
+              ) IS NULL)
             LIMIT 1
         ) AS r
         WHERE w.limit_name = asked.limit_name AND w.key = asked.key AND w.epoch IS NULL

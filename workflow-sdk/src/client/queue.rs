@@ -288,7 +288,10 @@ impl QueueHandle {
     /// # Cancel safety
     /// See [`QueueHandle::pause`].
     pub async fn resume(&self) -> Result<(), ClientError> {
-        self.change(QueueChange::Resume).await
+        self.change(QueueChange::Resume).await?;
+        // Steps of its runs may be the next in lines that have free seats.
+        self.client.look_for_seats(None).await;
+        Ok(())
     }
 
     async fn change(&self, change: QueueChange) -> Result<(), ClientError> {

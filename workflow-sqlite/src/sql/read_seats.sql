@@ -1,7 +1,8 @@
 -- Called by: seat.rs. ?1 is the limit, ?2 the key, ?3 the largest number of waiting steps, ?4 the
 -- time before which a call was too long ago.
 -- Guarantees: all steps of the line that have taken a seat, and the first that wait and may be
--- called. The order of the tables makes it search the line, and not the runs.
+-- called. A parked run of a paused queue cannot go on, so its steps may not. The order of the
+-- tables makes it search the line, and not the runs.
 SELECT s.run_id, s.step_key, s.asked_at, s.called_at, s.asks_at, s.epoch, r.epoch AS run_epoch, r.status
 FROM workflow_seats AS s CROSS JOIN workflow_runs AS r ON r.id = s.run_id
 WHERE s.limit_name = ?1 AND s.key = ?2 AND s.epoch IS NOT NULL
@@ -11,7 +12,10 @@ SELECT * FROM (
     FROM workflow_seats AS s CROSS JOIN workflow_runs AS r ON r.id = s.run_id
     WHERE s.limit_name = ?1 AND s.key = ?2 AND s.epoch IS NULL
       AND (s.called_at IS NULL OR s.called_at > ?4)
-      AND r.status IN ('running', 'parked') AND r.paused_at IS NULL
+      AND r.paused_at IS NULL AND (r.status = 'running' OR r.status = 'parked' AND (
+          SELECT q.paused_at FROM workflow_queues AS q
+          WHERE q.queue = (SELECT l.queue FROM workflow_lanes AS l WHERE l.id = r.lane_id)
+      ) IS NULL)
     ORDER BY s.asked_at
     LIMIT +?3
 )

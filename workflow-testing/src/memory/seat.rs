@@ -24,7 +24,13 @@ fn read_line(tables: &Tables, line: &SeatLine, most: usize, now: Timestamp) -> V
             run_epoch: run.epoch,
             run_status: run.status,
         };
-        let is_here = matches!(run.status, RunStatus::Running | RunStatus::Parked) && run.paused_at.is_none();
+        let queue = tables.queues().get(&run.lane.queue);
+        let may_go_on = match run.status {
+            RunStatus::Running => true,
+            RunStatus::Parked => queue.is_none_or(|queue| queue.pause.is_none()),
+            _ => false,
+        };
+        let is_here = may_go_on && run.paused_at.is_none();
         let was_called = seat.called_at.is_some_and(|at| at + CALL_PATIENCE <= now);
         match seat.epoch {
             Some(_) => rows.push(row),

@@ -12,9 +12,14 @@ use crate::store::locks::Locks;
 use crate::store::seat_line::{AskedSeat, OpenLine, SeatAnswer};
 use crate::store::{AttemptWrite, Outcome};
 
-/// The lines that a batch has locked. A line whose limit is not declared is missing.
+/// The lines that a batch has locked.
 #[derive(Debug, Default)]
-pub(super) struct Lines<'w>(BTreeMap<&'w SeatLine, OpenLine>);
+pub(super) struct Lines<'w> {
+    declared: BTreeMap<&'w SeatLine, OpenLine>,
+    /// The called lines whose limit is not declared any more. Their steps are called so that each
+    /// asks and is refused.
+    undeclared: BTreeMap<&'w SeatLine, OpenLine>,
+}
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// Locks the lines in which the batch gives seats out, before any run is locked, and adds the
@@ -47,27 +52,30 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         let records = self.target.read_limits(&names).await?;
         let rules: HashMap<&str, LimitRule> =
             records.iter().filter_map(|record| Some((record.name.as_str(), record.rule()?))).collect();
-        let declared: Vec<(&SeatLine, LimitRule, u32)> = moves
+        let called: BTreeSet<&SeatLine> = self.writes.calls.writes().iter().copied().collect();
+        let rule_of = |line: &SeatLine| rules.get(line.limit.as_str()).copied();
+        let read: Vec<(&SeatLine, LimitRule, u32)> = moves
             .into_iter()
-            .filter_map(|(line, moves)| Some((line, *rules.get(line.limit.as_str())?, moves)))
+            .filter(|(line, _)| rule_of(line).is_some() || called.contains(line))
+            .map(|(line, moves)| (line, rule_of(line).unwrap_or_default(), moves))
             .collect();
-        if declared.is_empty() {
+        if read.is_empty() {
             return Ok(Lines::default());
         }
         let asked: Vec<(&SeatLine, u32)> =
-            declared.iter().map(|(line, rule, moves)| (*line, OpenLine::known(*rule).saturating_add(*moves))).collect();
+            read.iter().map(|(line, rule, moves)| (*line, OpenLine::known(*rule).saturating_add(*moves))).collect();
         let rows = self.target.read_lines(&asked).await?;
-        let mut rates = self.read_rates(&declared).await?;
-        let called: BTreeSet<&SeatLine> = self.writes.calls.writes().iter().copied().collect();
-        let mut open = BTreeMap::new();
-        for ((line, rule, moves), rows) in declared.into_iter().zip(rows) {
+        let mut rates = self.read_rates(&read).await?;
+        let mut lines = Lines::default();
+        for ((line, rule, moves), rows) in read.into_iter().zip(rows) {
             let state = OpenLine::of(rule, rates.remove(line), rows);
             if called.contains(line) {
                 locks.add_changed(state.candidates(moves as usize));
             }
-            open.insert(line, state);
+            let kind = if rule_of(line).is_some() { &mut lines.declared } else { &mut lines.undeclared };
+            kind.insert(line, state);
         }
-        Ok(Lines(open))
+        Ok(lines)
     }
 
     /// Returns the states of the rates of the lines that have a rate.
@@ -99,9 +107,14 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
             let (run_id, step_key) = (write.claim.run_id, write.row.step_key.as_str());
             match &write.effect {
                 Effect::TakeSeat(line) => {
-                    let Some(open) = lines.0.get_mut(&**line) else {
+                    let Some(open) = lines.declared.get_mut(&**line) else {
                         self.outcomes.set(*index, Outcome::LimitUndeclared);
                         seated.refused.insert(*index);
+                        // The step may have waited when the limit was cleared.
+                        if let Some(undeclared) = lines.undeclared.get_mut(&**line) {
+                            undeclared.leave(run_id, step_key);
+                        }
+                        left.insert((run_id, step_key));
                         continue;
                     };
                     let answer = open.ask(run_id, step_key, write.claim.epoch);
@@ -113,7 +126,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
                     asked.insert((run_id, step_key), (*index, AskedSeat { run_id, step_key, line, epoch, asks_at }));
                 }
                 Effect::LeaveSeat(line) => {
-                    if let Some(open) = lines.0.get_mut(&**line) {
+                    if let Some(open) = lines.get_mut(line) {
                         open.leave(run_id, step_key);
                     }
                     asked.remove(&(run_id, step_key));
@@ -137,11 +150,12 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         Ok(seated)
     }
 
-    /// Calls the steps that may take free seats of these lines, and wakes their runs.
+    /// Calls the steps that may take free seats of these lines, or are to be refused, and wakes
+    /// their runs.
     pub(super) async fn call_seats(&mut self, lines: &mut Lines<'b>) -> Result<(), T::Error> {
         let mut called = Vec::new();
         for (index, line) in self.writes.calls.iter() {
-            let next = lines.0.get_mut(line).map(OpenLine::call).unwrap_or_default();
+            let next = lines.get_mut(line).map(OpenLine::call).unwrap_or_default();
             let runs: BTreeSet<RunId> = next.iter().map(|(run, _)| *run).collect();
             self.outcomes.set(index, Outcome::Called(runs.into_iter().collect()));
             called.extend(next);
@@ -165,9 +179,13 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 }
 
 impl<'w> Lines<'w> {
+    fn get_mut(&mut self, line: &SeatLine) -> Option<&mut OpenLine> {
+        self.declared.get_mut(line).or_else(|| self.undeclared.get_mut(line))
+    }
+
     /// Returns the lines whose rates have to be stored, with the time until which each is used up.
     fn used(&self) -> Vec<(&'w SeatLine, Timestamp)> {
-        self.0.iter().filter_map(|(line, open)| Some((*line, open.used()?))).collect()
+        self.declared.iter().filter_map(|(line, open)| Some((*line, open.used()?))).collect()
     }
 }
 
