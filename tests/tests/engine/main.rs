@@ -194,6 +194,7 @@ workflow_tests::cases! {
         a_person_decides_about_an_approval_once,
         orders_change_queues_gates_and_limits,
         an_order_about_an_unknown_queue_or_limit_is_carried_out_with_a_warning,
+        nothing_is_taken_back_from_an_unknown_queue_or_limit,
         orders_change_schedules,
         an_order_whose_reply_was_lost_leaves_one_row,
         the_payloads_of_orders_are_encoded,

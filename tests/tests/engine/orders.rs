@@ -353,6 +353,15 @@ pub async fn orders_change_queues_gates_and_limits(db: Live) {
     assert_eq!(last(&db).await, row("limit.clear", "limit:llm", "applied"));
     assert_eq!(db.client.queue("mail").record().await.unwrap().unwrap().overridden, None);
     assert_eq!(db.client.limit("llm").record().await.unwrap().unwrap().overridden, None);
+    let count = rows(&db).await.len();
+    for (action, outcome) in [
+        (Action::ResumeQueue { queue: queue() }, OrderOutcome::NotPaused),
+        (Action::ClearQueueLimits { queue: queue() }, OrderOutcome::Unchanged),
+        (Action::ClearLimit { limit: "llm".into() }, OrderOutcome::Unchanged),
+    ] {
+        assert_eq!(done(&db, action).await, outcome);
+    }
+    assert_eq!(rows(&db).await.len(), count, "nothing was changed");
 }
 
 /// A queue may be limited before its first worker begins, so an unknown name is not refused.
@@ -385,7 +394,28 @@ pub async fn an_order_about_an_unknown_queue_or_limit_is_carried_out_with_a_warn
     assert!(warning(set_limit("llm")).await.unwrap().starts_with(r#"limit "llm" was not known before"#));
     assert_eq!(warning(set_limit("llm")).await, None);
     let mistyped = r#"limit "lmm" was not known before: did you mean "llm"?"#;
-    assert_eq!(warning(Action::ClearLimit { limit: "lmm".into() }).await.as_deref(), Some(mistyped));
+    assert_eq!(warning(set_limit("lmm")).await.as_deref(), Some(mistyped));
+}
+
+/// An order that only takes something back has nothing to do there.
+pub async fn nothing_is_taken_back_from_an_unknown_queue_or_limit(db: Live) {
+    let (limits, rule) = (QueueLimits::none().concurrency(3), LimitRule::none().concurrency(2));
+    done(&db, Action::SetQueueLimits { queue: "mail".into(), limits }).await;
+    done(&db, Action::SetLimit { limit: "llm".into(), rule }).await;
+    for (action, message, help) in [
+        (Action::ResumeQueue { queue: "mial".into() }, r#"queue "mial""#, r#"did you mean "mail"?"#),
+        (Action::ClearQueueLimits { queue: "mial".into() }, r#"queue "mial""#, r#"did you mean "mail"?"#),
+        (Action::ClearLimit { limit: "lmm".into() }, r#"limit "lmm""#, r#"did you mean "llm"?"#),
+    ] {
+        let error = order(&db, action).await.unwrap_err();
+        assert_eq!(error.code, OperateErrorCode::NotFound);
+        assert_eq!((error.message, error.help.as_str()), (format!("there is no {message}"), help));
+    }
+    assert_eq!(rows(&db).await.len(), 2);
+    assert_eq!(db.client.queue("mial").record().await.unwrap(), None);
+    assert_eq!(db.client.limit("lmm").record().await.unwrap(), None);
+    db.client.start(obey, "now".into()).queue("runs").await.unwrap();
+    assert_eq!(done(&db, Action::ResumeQueue { queue: "runs".into() }).await, OrderOutcome::NotPaused);
 }
 
 pub async fn orders_change_schedules(db: Live) {
@@ -415,7 +445,8 @@ pub async fn orders_change_schedules(db: Live) {
     assert_eq!(done(&db, Action::RevertSchedule { schedule: "coded".into() }).await, OrderOutcome::Changed);
     assert_eq!(last(&db).await, row("schedule.revert", "schedule:coded", "applied"));
     db.client.schedule("coded").delete().await.unwrap();
-    assert_eq!(done(&db, Action::DeleteSchedule { schedule: name() }).await, OrderOutcome::Changed);
+    let deleted = order(&db, Action::DeleteSchedule { schedule: name() }).await.unwrap();
+    assert_eq!((deleted.outcome, deleted.message.as_str()), (OrderOutcome::Changed, "schedule daily is deleted"));
     assert_eq!(last(&db).await, row("schedule.delete", "schedule:daily", "applied"));
     assert!(db.client.schedules().await.unwrap().is_empty());
 }
@@ -463,7 +494,8 @@ pub async fn an_order_whose_reply_was_lost_leaves_one_row(db: Live) {
 
 pub async fn pages_of_audit_rows_follow_each_other(db: Live) {
     for number in 0..5 {
-        done(&db, Action::ClearLimit { limit: format!("l{number}") }).await;
+        let rule = LimitRule::none().concurrency(2);
+        done(&db, Action::SetLimit { limit: format!("l{number}"), rule }).await;
     }
     let operate = db.client.operate();
     let (mut list, mut found) = (ListAudit::new().limit(2), Vec::new());

@@ -59,7 +59,7 @@ pub async fn a_failed_run_resumes_where_it_failed(db: Live) {
     assert_eq!(
         error.to_string(),
         format!(
-            "run {} is succeeded, and only a failed run can be tried again; \
+            "run {} has succeeded, and only a failed run can be tried again; \
              fork it to do a part of it anew, or wait for its end",
             run.id()
         )

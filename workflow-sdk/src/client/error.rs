@@ -141,8 +141,9 @@ pub enum ClientError {
     },
     /// Only a failed run can be tried again.
     #[error(
-        "run {run_id} is {status}, and only a failed run can be tried again; \
-         fork it to do a part of it anew, or wait for its end"
+        "run {run_id} {}, and only a failed run can be tried again; \
+         fork it to do a part of it anew, or wait for its end",
+        standing(*.status)
     )]
     NotFailed {
         /// The run.
@@ -396,6 +397,11 @@ impl From<InvalidTags> for ClientError {
             error => Self::Tags(error),
         }
     }
+}
+
+/// Returns what a run is or has done, by its status.
+fn standing(status: RunStatus) -> String {
+    if status == RunStatus::Succeeded { "has succeeded".into() } else { format!("is {status}") }
 }
 
 fn did_you_mean(near: &[String]) -> String {

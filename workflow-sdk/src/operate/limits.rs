@@ -52,6 +52,16 @@ pub(super) async fn limits(client: &Client) -> Result<Vec<LimitView>, OperateErr
     Ok(limits)
 }
 
+/// Returns `true` if an operator has set the rule of a limit, or if this program cannot know it.
+/// A limit that was neither declared nor set is refused.
+pub(super) async fn is_set(client: &Client, limit: &str) -> Result<bool, OperateError> {
+    let records = client.read(client.store().limits()).await?;
+    match records.iter().find(|record| record.name == limit) {
+        Some(record) => Ok(record.overridden.is_some() || record.not_understood.is_some()),
+        None => Err(OperateError::unknown_name("limit", limit, records.iter().map(|record| record.name.as_str()))),
+    }
+}
+
 /// Returns a warning about a limit that was neither declared nor set. Its name may be mistyped, or
 /// the order comes before the limit.
 pub(super) async fn warning(client: &Client, limit: &str) -> Result<Option<String>, OperateError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tracing::Instrument;
-use workflow_engine::model::{AuditId, BulkId, Decision, NewAudit, RunId, SignalOutcome, TraceContext};
+use workflow_engine::model::{AuditId, BulkId, Decision, NewAudit, QueueRecord, RunId, SignalOutcome, TraceContext};
 use workflow_engine::observe::OpenSpan;
 use workflow_engine::store::{CancelOutcome, PauseOutcome, PlaceOutcome, ResumeOutcome};
 
@@ -47,15 +47,13 @@ async fn carry_out(
     audit: NewAudit,
     trace: Option<TraceContext>,
 ) -> Result<Done, OperateError> {
-    let target = order.action.target();
+    let (verb, target) = (order.action.verb(), order.action.target());
     // The change itself makes the name known.
     let warning = match &order.action {
-        Action::PauseQueue { queue }
-        | Action::ResumeQueue { queue }
-        | Action::SetQueueLimits { queue, .. }
-        | Action::ClearQueueLimits { queue }
-        | Action::WeighGate { queue, .. } => hint(queues::warning(client, queue).await),
-        Action::SetLimit { limit, .. } | Action::ClearLimit { limit } => hint(limits::warning(client, limit).await),
+        Action::PauseQueue { queue } | Action::SetQueueLimits { queue, .. } | Action::WeighGate { queue, .. } => {
+            hint(queues::warning(client, queue).await)
+        }
+        Action::SetLimit { limit, .. } => hint(limits::warning(client, limit).await),
         _ => None,
     };
     let audited = client.audited(audit);
@@ -112,12 +110,22 @@ async fn carry_out(
             let reason = reason.ok_or_else(|| missing("reason", "the pause of a queue is shown with its reason"))?;
             changed(audited.queue(queue).pause(reason).await)?
         }
-        Action::ResumeQueue { queue } => changed(audited.queue(queue).resume().await)?,
+        Action::ResumeQueue { queue } => match queues::record(client, &queue).await?.pause {
+            Some(_) => changed(audited.queue(queue).resume().await)?,
+            None => OrderOutcome::NotPaused,
+        },
         Action::SetQueueLimits { queue, limits } => changed(audited.queue(queue).set_limits(limits).await)?,
-        Action::ClearQueueLimits { queue } => changed(audited.queue(queue).clear_limits().await)?,
+        Action::ClearQueueLimits { queue } => match queues::record(client, &queue).await? {
+            // Limits that this program does not understand are shown as a pause.
+            QueueRecord { overridden: None, pause: None, .. } => OrderOutcome::Unchanged,
+            _ => changed(audited.queue(queue).clear_limits().await)?,
+        },
         Action::WeighGate { queue, gate, weight } => changed(audited.queue(queue).weigh(gate, weight).await)?,
         Action::SetLimit { limit, rule } => changed(audited.limit(limit).set(rule).await)?,
-        Action::ClearLimit { limit } => changed(audited.limit(limit).clear().await)?,
+        Action::ClearLimit { limit } => match limits::is_set(client, &limit).await? {
+            true => changed(audited.limit(limit).clear().await)?,
+            false => OrderOutcome::Unchanged,
+        },
         Action::CreateSchedule(schedule) => create(&audited, &schedule).await?,
         Action::UpdateSchedule(schedule) => update(&audited, &schedule).await?,
         Action::BackfillSchedule(schedule) => backfill(&audited, *schedule).await?,
@@ -144,7 +152,7 @@ async fn carry_out(
         Action::StartBulk(start) => bulk::start(&audited, *start, actor, reason).await?,
         Action::StopBulk { bulk } => bulk::stop(&audited, bulk).await?,
     };
-    Ok(outcome.about(&target).warning(warning))
+    Ok(outcome.about(verb, &target).warning(warning))
 }
 
 async fn start(client: &Client, run: StartRun, trace: Option<TraceContext>) -> Result<OrderOutcome, OperateError> {
@@ -316,5 +324,6 @@ fn changed_if(done: Result<bool, ClientError>) -> Result<OrderOutcome, ClientErr
 
 fn missing(field: &str, why: &str) -> OperateError {
     let message = format!("the order has no {field}, and {why}");
-    OperateError::new(OperateErrorCode::BadInput, message, format!("give it a {field}"))
+    let help = format!("name the {field}: --{field} on the command line, {field:?} in an order");
+    OperateError::new(OperateErrorCode::BadInput, message, help)
 }

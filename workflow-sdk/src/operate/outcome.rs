@@ -121,8 +121,8 @@ pub enum OrderOutcome {
 }
 
 impl OrderOutcome {
-    /// Returns the outcome with its sentence about this target.
-    pub(super) fn about(self, target: &str) -> Done {
+    /// Returns the outcome of this verb with its sentence about this target.
+    pub(super) fn about(self, verb: &str, target: &str) -> Done {
         let subject = target.replacen(':', " ", 1);
         let message = match &self {
             Self::Started { run } => format!("run {run} was started, for {subject}"),
@@ -168,7 +168,13 @@ impl OrderOutcome {
             Self::BulkStarted { bulk } => format!("bulk operation {bulk} was ordered"),
             Self::BulkExisted { bulk } => format!("bulk operation {bulk} was ordered before; nothing was changed"),
             Self::BulkStopped => format!("{subject} is stopped; the runs that it has changed stay as they are"),
-            Self::Changed => format!("{subject} is changed"),
+            Self::Changed => match verb {
+                "schedule.create" => format!("{subject} is created"),
+                "schedule.delete" => format!("{subject} is deleted"),
+                "schedule.pause" | "queue.pause" => format!("{subject} is paused"),
+                "schedule.resume" | "queue.resume" => format!("{subject} goes on"),
+                _ => format!("{subject} is changed"),
+            },
             Self::Unchanged => format!("{subject} is as it was; nothing was changed"),
         };
         Done { outcome: self, message, warning: None }

@@ -158,6 +158,24 @@ async fn known(client: &Client) -> Result<BTreeMap<String, QueueRecord>, Operate
 /// Returns a warning about a queue that has no record, no run and no worker. Such a name may be
 /// mistyped, or the order comes before the queue.
 pub(super) async fn warning(client: &Client, queue: &str) -> Result<Option<String>, OperateError> {
+    let others = others_of_unknown(client, queue).await?;
+    Ok(others.map(|names| warning_about("queue", queue, names.iter().map(String::as_str))))
+}
+
+/// Returns the record of a queue, and refuses a queue that has no record, no run and no worker.
+pub(super) async fn record(client: &Client, queue: &str) -> Result<QueueRecord, OperateError> {
+    let records = client.read(client.store().queues()).await?;
+    if let Some(record) = records.into_iter().find(|record| record.name == queue) {
+        return Ok(record);
+    }
+    match others_of_unknown(client, queue).await? {
+        Some(names) => Err(OperateError::unknown_name("queue", queue, names.iter().map(String::as_str))),
+        None => Ok(QueueRecord::new(queue.to_owned())),
+    }
+}
+
+/// Returns the names of the known queues. `None`: this one is known.
+async fn others_of_unknown(client: &Client, queue: &str) -> Result<Option<BTreeSet<String>>, OperateError> {
     let store = client.store();
     if client.read(store.has_lane(queue)).await? {
         return Ok(None);
@@ -171,7 +189,7 @@ pub(super) async fn warning(client: &Client, queue: &str) -> Result<Option<Strin
     }
     // Lanes may be many. They are listed only for the nearest name of an unknown one.
     names.extend(client.read(store.lanes(MOST_LANES)).await?.into_iter().map(|lane| lane.queue));
-    Ok(Some(warning_about("queue", queue, names.iter().map(String::as_str))))
+    Ok(Some(names))
 }
 
 fn view(
