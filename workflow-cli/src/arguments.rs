@@ -206,8 +206,8 @@ pub(crate) enum Log {
 #[derive(Debug, Args)]
 pub(crate) struct Dashboard {
     /// The address to listen on; only this machine is let in, whatever it is
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7777")]
-    pub(crate) listen: std::net::SocketAddr,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7777", value_parser = parse_address)]
+    pub(crate) listen: SocketAddr,
     /// Show everything, and let nothing be changed
     #[arg(long)]
     pub(crate) read_only: bool,
@@ -253,7 +253,7 @@ pub(crate) struct New {
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunWorker {
     /// How many runs to drive at once, in place of what the code says
-    #[arg(long, value_name = "RUNS")]
+    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
     /// The queues to serve, as mail,reports, in place of what the code says
     #[arg(long, value_name = "QUEUES", value_delimiter = ',')]
@@ -271,7 +271,7 @@ pub(crate) struct RunWorker {
     /// Serve the pages of the dashboard, the interface for operators, /healthz, /readyz and
     /// /metrics on this address, as 127.0.0.1:7777; a program with flows serves these, too, and MCP
     /// at /mcp
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) http: Option<SocketAddr>,
     /// Export the spans of runs and steps to this collector of OpenTelemetry, by HTTP, as
     /// http://localhost:4318; default: the one of OTEL_EXPORTER_OTLP_ENDPOINT, if it is set
@@ -288,7 +288,7 @@ pub(crate) struct RunWorker {
                         for a user and a password: `token` and the token. Health and metrics are open to all.")]
 pub(crate) struct Serve {
     /// The address
-    #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:7777", value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) http: SocketAddr,
     /// Serve flows, too: checks, deploys, starts, answers to gates, and webhooks; and MCP at /mcp.
     /// WORKFLOW_GATE_SECRET, of at least 32 bytes, opens the tokens of gates; WORKFLOW_SECRET_HOOK
@@ -324,7 +324,12 @@ pub(crate) struct Author {
     /// Why the change is made; the audit log keeps it
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// The author of the change, for the audit log; default: the user of this process
+    /// The author of the change, for the audit log; default: the variable USER or LOGNAME, which
+    /// containers do not set. A server takes the account of the token
     #[arg(long, env = "WORKFLOW_ACTOR", value_name = "NAME")]
     pub(crate) actor: Option<String>,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port, as 127.0.0.1:7777".to_owned())
 }

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::io;
 
 use workflow_sdk::ConnectError;
@@ -5,6 +6,9 @@ use workflow_sdk::operate::{OperateError, OperateErrorCode, QueryError};
 use workflow_testing::TestError;
 
 use crate::Exit;
+
+/// The way out if a server takes no request without a token, or not with this one.
+const TOKEN_HELP: &str = "set WORKFLOW_TOKEN to the token of the server; if it is set, it is not the right one";
 
 /// The reason why a command has no answer: one message, and what to do about it.
 #[derive(Debug)]
@@ -38,7 +42,10 @@ impl Failure {
 
 impl From<OperateError> for Failure {
     fn from(error: OperateError) -> Self {
-        Self::new(exit_of(error.code), error.message).help(error.help)
+        // The server names a header, which this program sends if it has a token.
+        let asks_for_token = error.code == OperateErrorCode::Unauthorized && error.help.contains("Bearer");
+        let help = if asks_for_token { TOKEN_HELP.to_owned() } else { error.help };
+        Self::new(exit_of(error.code), error.message).help(help)
     }
 }
 
@@ -52,15 +59,37 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let exit = match &error {
             ConnectError::UnknownScheme { .. } | ConnectError::InvalidUrl { .. } => Exit::Usage,
-            ConnectError::InvalidSchema { .. } => Exit::Usage,
+            ConnectError::InvalidSchema { .. } | ConnectError::InvalidTimeout { .. } => Exit::Usage,
             _ => Exit::Unavailable,
         };
-        let failure = Self::new(exit, error.to_string());
-        if matches!(error, ConnectError::NewerSchema { .. }) {
-            return failure.help("use the release of this program that made the tables, or a later one");
+        let failure = Self::new(exit, with_causes(&error));
+        match &error {
+            ConnectError::NewerSchema { .. } => {
+                failure.help("use the release of this program that made the tables, or a later one")
+            }
+            ConnectError::InvalidTimeout { .. } => failure.help("give --timeout a time in this range"),
+            ConnectError::Database { url, .. } if !url.starts_with("sqlite:") => failure.help(
+                "check that the server runs, and the host, database, user and rights that --to or \
+                 WORKFLOW_DATABASE_URL names",
+            ),
+            _ => failure,
         }
-        failure
     }
+}
+
+/// Returns the text of an error with its causes. Drivers repeat the text of a cause, which is shown
+/// once.
+fn with_causes(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.ends_with(&text) {
+            message.push_str(&format!(": {text}"));
+        }
+        cause = error.source();
+    }
+    message
 }
 
 impl From<TestError> for Failure {

@@ -220,6 +220,9 @@ impl Kit {
                 prune::run(worker.as_deref(), &client, arguments, &output).await
             })),
             (Some(Verb::Serve(serve)), _) => serve_only(target, serve),
+            (Some(Verb::Demo(_)), _) if target.is_named_by_option() => {
+                Err(Failure::usage("demo makes a database of its own", "leave out --to"))
+            }
             (Some(Verb::Demo(demo)), _) => block_on(demo::run(demo, &output)),
             (Some(Verb::New(new)), _) => template::create(new, &output),
             (Some(Verb::Flow(verb)), make) => flows::run(verb, &output).and_then(|done| match done {

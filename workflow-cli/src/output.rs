@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::{Exit, Failure};
 
 /// The titles of columns with ids, which are never cut: ids of one hour begin alike.
-const IDS: [&str; 4] = ["RUN", "LAST RUN", "WORKER", "ID"];
+const IDS: [&str; 5] = ["RUN", "LAST RUN", "WORKER", "ID", "TARGET"];
 
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -179,6 +179,10 @@ impl Output {
         table.load_style(presets::NOTHING);
         if self.is_terminal {
             table.set_content_arrangement(ContentArrangement::Dynamic);
+            // Without colors, the table does not ask the terminal for its width.
+            if let Some(width) = table.width() {
+                table.set_width(width);
+            }
         } else {
             table.set_content_arrangement(ContentArrangement::Disabled);
         }

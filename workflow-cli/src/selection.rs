@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{ListRuns, Operate, Query, RunPage};
+use workflow_sdk::operate::{ListRuns, Operate, OperateErrorCode, Query, RunPage};
 
 use crate::arguments::Selected;
 use crate::kit::blocking;
@@ -17,11 +17,17 @@ pub(crate) async fn find(operate: &dyn Operate, text: &str) -> Result<RunId, Fai
     if let Ok(id) = text.parse() {
         return Ok(id);
     }
-    let found = operate.find_runs(text, NEAR).await?;
+    let found = operate.find_runs(text, NEAR).await.map_err(|error| match error.code {
+        OperateErrorCode::BadInput => {
+            let help = or_by_key(&error.help, text);
+            Failure::from(error).help(help)
+        }
+        _ => error.into(),
+    })?;
     match &found[..] {
         [] => {
             let failure = Failure::new(Exit::NotFound, format!("no run has an id like {text:?}"));
-            Err(failure.help("`workflow runs list` shows the newest runs"))
+            Err(failure.help(or_by_key("`workflow runs list` shows the newest runs", text)))
         }
         [run] => Ok(run.id),
         several => {
@@ -32,6 +38,16 @@ pub(crate) async fn find(operate: &dyn Operate, text: &str) -> Result<RunId, Fai
             ))
         }
     }
+}
+
+/// Adds to a help how to find a run by its key, if this text could be one. A key with other
+/// characters would need quotes.
+fn or_by_key(help: &str, text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if text.is_empty() || !text.chars().all(is_plain) {
+        return help.to_owned();
+    }
+    format!("{help}; `workflow runs list key:{text}` finds a run by its key")
 }
 
 /// Reads the lines of the standard input.
@@ -68,4 +84,17 @@ pub(crate) async fn select(operate: &dyn Operate, selected: &Selected) -> Result
     let mut seen = std::collections::HashSet::new();
     runs.retain(|run| seen.insert(*run));
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_by_key_is_named_for_a_text_that_could_be_a_key() {
+        assert_eq!(or_by_key("a", "order-42"), "a; `workflow runs list key:order-42` finds a run by its key");
+        for text in ["", "order 42", "status:failed", "$(id)"] {
+            assert_eq!(or_by_key("a", text), "a");
+        }
+    }
 }

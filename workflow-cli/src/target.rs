@@ -150,6 +150,11 @@ impl Target {
         }
     }
 
+    /// Returns `true` if the command line itself names the target, by `--to`.
+    pub(crate) fn is_named_by_option(&self) -> bool {
+        self.global.to.is_some() && self.global.naming.to == NamedBy::Option
+    }
+
     /// Returns the PostgreSQL schema of the tables.
     pub(crate) fn schema(&self) -> &str {
         &self.global.schema
@@ -204,15 +209,25 @@ impl Target {
 
     /// Connects, and changes nothing: a database without tables is refused.
     pub(crate) async fn connect(self) -> Result<Client, Failure> {
-        self.open(false).await.map_err(|failure| match failure.help {
-            None => failure.help("check --to; the verb `migrate` creates the tables of a new database"),
-            Some(_) => failure,
+        let schema = self.place().schema;
+        self.connecting(false)?.await.map_err(|error| {
+            let is_new = matches!(error, ConnectError::NotMigrated { .. } | ConnectError::NoFile { .. });
+            let failure = Failure::from(error);
+            match (is_new, schema) {
+                _ if failure.help.is_some() => failure,
+                (true, Some(schema)) => {
+                    let named = format!("check --to, and --schema, which is {schema:?}");
+                    failure.help(format!("{named}; only for a new system: `migrate` creates the tables"))
+                }
+                (true, None) => failure.help("check --to; only for a new system: `migrate` creates the tables"),
+                (false, _) => failure.help("check --to"),
+            }
         })
     }
 
     /// Connects, and brings the tables up to date.
     pub(crate) async fn migrate(self) -> Result<Client, Failure> {
-        self.open(true).await
+        Ok(self.connecting(true)?.await?)
     }
 
     /// Returns the version of tables that are not up to date, 0 if there are none, and `None` if
@@ -224,10 +239,6 @@ impl Target {
             Err(ConnectError::NoFile { .. }) => Ok(Some(0)),
             Err(error) => Err(error.into()),
         }
-    }
-
-    async fn open(self, migrate: bool) -> Result<Client, Failure> {
-        Ok(self.connecting(migrate)?.await?)
     }
 
     fn connecting(self, migrate: bool) -> Result<Connect, Failure> {

@@ -35,7 +35,8 @@ pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, C
     let (path, connect) = match location::parse(url)? {
         Location::Memory => (None, connect.filename(":memory:")),
         Location::File(path) => {
-            if !options.migrate && !path.exists() {
+            // A directory that may not be searched tells nothing about the file.
+            if !options.migrate && path.try_exists().is_ok_and(|exists| !exists) {
                 return Err(ConnectError::NoFile { path: path.display().to_string() });
             }
             let path = location::prepare(&path, url)?;

@@ -19,7 +19,7 @@ pub(crate) struct Mcp {
     #[arg(long)]
     pub(crate) without_payloads: bool,
     /// Serve streamable HTTP on this address, as 127.0.0.1:7778
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = super::parse_address)]
     pub(crate) http: Option<SocketAddr>,
 }
 

@@ -9,7 +9,7 @@ use crate::output::{Output, Rows, maybe};
 use crate::{Exit, Failure, selection};
 
 use super::order::{actor, perform};
-use super::run_list::{cursor_of, text_of};
+use super::run_list::{cursor_of, text_of, title};
 
 pub(super) async fn run(operate: &dyn Operate, output: &Output, verb: ApprovalsVerb) -> Result<Exit, Failure> {
     match verb {
@@ -60,7 +60,7 @@ async fn list(operate: &dyn Operate, output: &Output, limit: u32, cursor: Option
                     Cell::new(approval.run_id),
                     Cell::new(&approval.key),
                     Cell::new(kind(approval.kind)),
-                    Cell::new(&approval.lane.workflow),
+                    Cell::new(title(&approval.lane.workflow, &approval.tags)),
                     maybe(approval.to.as_deref()),
                     Cell::new(clock.relative(approval.since)),
                     maybe(approval.until.map(|until| clock.relative(until))),

@@ -61,7 +61,8 @@ pub(super) async fn start(
         return Ok(Exit::Ok);
     }
     if !confirm.yes && !agrees(&count, false).await? {
-        return Err(Failure::new(Exit::Usage, format!("{count} match, and nothing was changed"))
+        let verb = if count == "1 run" { "matches" } else { "match" };
+        return Err(Failure::new(Exit::Usage, format!("{count} {verb}, and nothing was changed"))
             .help("add --yes to change them, or --dry-run to see them"));
     }
     let start = Action::StartBulk(Box::new(StartBulk::new(query, apply)));

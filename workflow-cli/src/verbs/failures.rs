@@ -5,6 +5,8 @@ use crate::clock::Clock;
 use crate::output::{Output, Rows, maybe, number};
 use crate::{Exit, Failure, arguments};
 
+use super::run_list::title;
+
 pub(super) async fn list(
     operate: &dyn Operate,
     output: &Output,
@@ -27,7 +29,7 @@ fn table(clock: &Clock, groups: &[FailureView]) -> Rows {
             number(group.count),
             Cell::new(clock.relative(group.last_at)),
             Cell::new(clock.at(group.first_at)),
-            Cell::new(&group.workflow),
+            Cell::new(title(&group.workflow, &group.tags)),
             maybe(group.step.as_deref()),
             Cell::new(group.kind),
             Cell::new(&group.message),

@@ -1,6 +1,6 @@
 //! Orders: a change with its author and its reason.
 
-use workflow_sdk::operate::{Action, Done, Operate, Order};
+use workflow_sdk::operate::{Action, Done, Operate, Order, OrderOutcome};
 
 use crate::arguments::Author;
 use crate::output::Output;
@@ -24,6 +24,19 @@ pub(crate) fn order(action: Action, author: &Author) -> Order {
     }
 }
 
+/// Returns the test whether an order came too late, by its outcome. The run that was to be told or
+/// moved has ended, or the opposite was decided before.
+pub(super) fn came_too_late(action: &Action) -> impl Fn(&OrderOutcome) -> bool + use<> {
+    let needs_an_open_run =
+        matches!(action, Action::DecideApproval { .. } | Action::SignalRun { .. } | Action::MoveTo { .. });
+    let opposite = if let Action::DecideApproval { approve, .. } = action { Some(!approve) } else { None };
+    move |outcome| match outcome {
+        OrderOutcome::AlreadyEnded { .. } => needs_an_open_run,
+        OrderOutcome::AlreadyDecided { approved: Some(approved), .. } => opposite == Some(*approved),
+        _ => false,
+    }
+}
+
 /// Performs one order and prints its outcome.
 pub(super) async fn perform(
     operate: &dyn Operate,
@@ -31,8 +44,8 @@ pub(super) async fn perform(
     action: Action,
     author: &Author,
 ) -> Result<Exit, Failure> {
-    let target = action.target();
+    let (target, came_too_late) = (action.target(), came_too_late(&action));
     let done: Done = operate.perform(order(action, author)).await?;
     output.one(&done, || target, |_| done.message.clone())?;
-    Ok(Exit::Ok)
+    Ok(if came_too_late(&done.outcome) { Exit::Error } else { Exit::Ok })
 }

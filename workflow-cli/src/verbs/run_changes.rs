@@ -47,6 +47,11 @@ pub(super) async fn change(operate: &dyn Operate, output: &Output, verb: RunsVer
 
 async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: BulkAction) -> Result<Exit, Failure> {
     let Change { selected, confirm, author } = change;
+    // A script writes this if a variable of the shell is not set.
+    if selected.query.as_deref().is_some_and(|query| query.trim().is_empty()) {
+        let message = "the query of --where is empty, so it would mean every run";
+        return Err(Failure::usage(message, "name the runs, for example is:open or is:ended"));
+    }
     if let Some(query) = &selected.query
         && !confirm.dry_run
         && (confirm.detach || bulk::has_worker(operate).await?)
@@ -56,7 +61,8 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
     let runs = select(operate, selected).await?;
     let is_query = selected.query.is_some();
     if confirm.dry_run {
-        output.note(format!("{} would be changed: nothing was changed", count(&runs)));
+        let may_stay = "those that have ended, or are so already, may stay as they are";
+        output.note(format!("{}; {may_stay}; nothing was changed", matching(&runs)));
         output.list(&runs, &runs, ToString::to_string, |_| {
             let mut rows = Rows::new(&["RUN"]);
             runs.iter().for_each(|run| rows.push(vec![run.into()]));
@@ -65,26 +71,30 @@ async fn apply(operate: &dyn Operate, output: &Output, change: &Change, action: 
         return Ok(Exit::Ok);
     }
     if is_query && !confirm.yes && !agrees(&count(&runs), runs.is_empty()).await? {
-        return Err(Failure::new(Exit::Usage, format!("{} match, and nothing was changed", count(&runs)))
+        return Err(Failure::new(Exit::Usage, format!("{}, and nothing was changed", matching(&runs)))
             .help("add --yes to change them, or --dry-run to see them"));
     }
     let is_named = matches!(&selected.runs[..], [one] if one != "-");
-    let mut changed = Vec::new();
+    let (mut changed, mut late) = (Vec::new(), 0);
     for run in runs {
         let action = match action {
             // A second cancel of one run that is named terminates it; one of many must not.
             BulkAction::CancelRun if is_named => Action::CancelRun { run, only_ask: false },
             _ => action.on(run),
         };
+        let came_too_late = super::order::came_too_late(&action);
         let outcome = operate.perform(order(action, author)).await;
         // A refusal of one run does not end the command; a database that is away does.
         match outcome {
-            Ok(done) => changed.push(Changed { run, done: Some(done), error: None }),
+            Ok(done) => {
+                late += usize::from(came_too_late(&done.outcome));
+                changed.push(Changed { run, done: Some(done), error: None });
+            }
             Err(error) if error.code.applies_to_all() => return Err(stopped(error, changed.len())),
             Err(error) => changed.push(Changed { run, done: None, error: Some(error) }),
         }
     }
-    report(output, is_query, &changed)
+    report(output, is_query, &changed, late)
 }
 
 fn stopped(error: OperateError, done: usize) -> Failure {
@@ -97,6 +107,10 @@ fn stopped(error: OperateError, done: usize) -> Failure {
 
 fn count(runs: &[RunId]) -> String {
     if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) }
+}
+
+fn matching(runs: &[RunId]) -> String {
+    format!("{} {}", count(runs), if runs.len() == 1 { "matches" } else { "match" })
 }
 
 /// Asks a person, if one is there. The keyboard can interrupt the question.
@@ -117,8 +131,9 @@ pub(crate) async fn agrees(runs: &str, is_empty: bool) -> Result<bool, Failure> 
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn report(output: &Output, is_query: bool, changed: &[Changed]) -> Result<Exit, Failure> {
-    let failures = changed.iter().filter(|one| one.error.is_some()).count();
+/// Prints the changes, of which some came too late, as if these had failed.
+fn report(output: &Output, is_query: bool, changed: &[Changed], late: usize) -> Result<Exit, Failure> {
+    let failures = late + changed.iter().filter(|one| one.error.is_some()).count();
     if let [Changed { error: Some(error), .. }] = changed
         && !is_query
     {

@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use comfy_table::{Cell, Color};
+use workflow_flows::FlowName;
 use workflow_sdk::RunStatus;
 use workflow_sdk::operate::{Cursor, ListChanges, ListRuns, Operate, Query, RunNow, RunPage, RunSummary};
 
@@ -82,7 +85,7 @@ fn table(clock: &Clock, runs: &[RunSummary]) -> Rows {
     for run in runs {
         rows.push(vec![
             Cell::new(run.id),
-            Cell::new(&run.lane.workflow),
+            Cell::new(title(&run.lane.workflow, &run.tags)),
             status(run.status),
             Cell::new(clock.relative(run.created_at)),
             maybe(run.key.as_deref()),
@@ -90,6 +93,11 @@ fn table(clock: &Clock, runs: &[RunSummary]) -> Rows {
         ]);
     }
     rows
+}
+
+/// Returns the name of the flow of runs with these tags, or that of their workflow.
+pub(super) fn title<'n>(workflow: &'n str, tags: &'n BTreeMap<String, String>) -> &'n str {
+    FlowName::of(workflow, tags).map_or(workflow, |flow| flow.name)
 }
 
 /// Returns the status in its color: only what is under way or has failed has one.
@@ -106,8 +114,11 @@ pub(super) fn status(status: RunStatus) -> Cell {
 /// Returns the present state of a run in a few words.
 pub(super) fn now(clock: &Clock, run: &RunSummary) -> String {
     let error = run.error.as_ref().map(|error| match &error.step_key {
-        Some(step) => format!("{step}: {}", one_line(&error.message)),
-        None => one_line(&error.message),
+        // The error of a flow names its step itself.
+        Some(step) if !error.message.contains(&format!("step {step:?}: ")) => {
+            format!("{step}: {}", one_line(&error.message))
+        }
+        _ => one_line(&error.message),
     });
     let error = || error.clone().unwrap_or_default();
     match &run.now {

@@ -1,6 +1,5 @@
 //! Schedules that the command line creates, changes and backfills, and their next times.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use comfy_table::Cell;
@@ -145,14 +144,16 @@ pub(super) async fn backfill(
 }
 
 fn text(clock: &Clock, BackfillView { count, first, last, .. }: &BackfillView) -> String {
-    let mut text = format!("{count} occurrences; each without a run gets one\n");
-    let mut line = |occurrence: &OccurrenceView| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "  {} ({})", occurrence.local, clock.relative(occurrence.at));
-    };
-    first.iter().for_each(&mut line);
+    let line = |occurrence: &OccurrenceView| format!("  {} ({})", occurrence.local, clock.relative(occurrence.at));
+    let mut lines = vec![format!("{count} occurrences; each without a run gets one")];
+    lines.extend(first.iter().map(line));
     // If there are few occurrences, the last ones are also among the first ones.
     let end = first.last().map(|occurrence| occurrence.at);
-    last.iter().filter(|occurrence| Some(occurrence.at) > end).for_each(&mut line);
-    text.trim_end().to_owned()
+    let rest: Vec<String> = last.iter().filter(|occurrence| Some(occurrence.at) > end).map(line).collect();
+    let left_out = usize::try_from(*count).unwrap_or(usize::MAX).saturating_sub(first.len() + rest.len());
+    if left_out > 0 {
+        lines.push(format!("  ... {left_out} more"));
+    }
+    lines.extend(rest);
+    lines.join("\n")
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use comfy_table::Cell;
 use workflow_flows::{FlowStore, InboxStore, KbStore, SecretStore};
-use workflow_sdk::{DatabaseErrorKind, Transfer, TransferError, TransferProgress, TransferReport};
+use workflow_sdk::{ConnectError, DatabaseErrorKind, Transfer, TransferError, TransferProgress, TransferReport};
 
 use crate::arguments::Move;
 use crate::output::{Output, Rows, number};
@@ -113,10 +113,10 @@ fn refused(error: TransferError) -> Failure {
         _ => "`workflow move --from SOURCE --undo` opens the source again",
     };
     match error {
-        TransferError::Connect(error) => match Failure::from(error) {
-            failure @ Failure { help: Some(_), .. } => failure,
-            failure => failure.help(help),
-        },
+        TransferError::Connect(error @ (ConnectError::NewerSchema { .. } | ConnectError::InvalidTimeout { .. })) => {
+            error.into()
+        }
+        TransferError::Connect(error) => Failure::from(error).help(help),
         error => Failure::new(Exit::Error, error.to_string()).help(help),
     }
 }

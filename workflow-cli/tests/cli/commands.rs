@@ -111,8 +111,16 @@ async fn start_runs(shell: &Shell) -> Runs {
     .await;
     shell.check(&["runs", "result", &asking, "--wait", "0s"], 7, "", "has not ended");
     shell.check(&["approvals", "approve", &asking, "shipp"], 4, "", "ship");
+    if shell.token.is_none() {
+        // As in a container; a server takes the account of the token.
+        let approve = ["approvals", "approve", &asking, "ship"];
+        let nameless = shell.command(&approve).env_remove("USER").output().unwrap();
+        check(&approve, &nameless, 2, "", "name the actor: --actor on the command line");
+    }
     shell.check(&["approvals", "approve", &asking, "ship", "--note", "fine"], 0, "decision", "");
     shell.check(&["runs", "result", &asking], 0, "true", "");
+    shell.check(&["approvals", "approve", &asking, "ship"], 0, "this was approved by ada", "");
+    shell.check(&["approvals", "reject", &asking, "ship"], 1, "this was approved by ada", "");
     Runs { good, bad, unserved }
 }
 
@@ -125,6 +133,7 @@ fn check_ids(shell: &Shell, Runs { good, .. }: &Runs) {
     shell.check(&["runs", "show", "abcdefabcdef"], 4, "", "no run has an id like");
     shell.check(&["runs", "show", "01900000-0000-7000-8000-000000000000"], 4, "", "there is no run");
     shell.check(&["runs", "show", "not-an-id"], 2, "", "not a part of an id");
+    shell.check(&["runs", "explain", "order-1"], 2, "", "`workflow runs list key:order-1` finds a run by its key");
 }
 
 fn check_lists(shell: &Shell, Runs { good, bad, .. }: &Runs) {
@@ -156,6 +165,8 @@ fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
     shell.check(&["runs", "move-to", "slow", unserved], 0, "is changed", "");
     shell.check(&["runs", "move-to", "slow", unserved], 0, "as it was", "");
     shell.check(&["runs", "move-to", "", unserved], 2, "", "queue");
+    shell.check(&["runs", "move-to", "slow", good], 1, "had ended before", "");
+    shell.check(&["runs", "signal", good, "--name", "paid"], 1, "had ended before", "");
     shell.check(&["runs", "move-to", "default", "--where", "queue:slow", "--yes"], 0, "1 changed", "");
     shell.check(&["runs", "cancel", unserved, "--reason", "a test"], 0, "is canceled", "");
     shell.check(&["runs", "cancel", unserved], 0, "had ended before", "");
@@ -166,7 +177,7 @@ fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
     shell.check(&["runs", "result", bad], 5, "", "card declined");
     let canceled = ["runs", "delete", "--where", "status:canceled"];
     shell.check(&canceled, 2, "", "add --yes");
-    shell.check(&[&canceled[..], &["--dry-run"]].concat(), 0, unserved, "would be changed");
+    shell.check(&[&canceled[..], &["--dry-run"]].concat(), 0, unserved, "1 run matches; those that have ended");
     shell.check(&[&canceled[..], &["--yes"]].concat(), 0, "1 changed", "goes on if this command ends");
     shell.check(&["bulk", "list"], 0, "run.delete", "");
     let bulks = shell.says(&["bulk", "list", "-o", "ids"]);
@@ -178,6 +189,12 @@ fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
     shell.check(&[&canceled[..], &["--yes"]].concat(), 0, "", "no run matches");
     shell.check(&["runs", "delete", unserved], 4, "", "no run");
     shell.check(&["runs", "delete"], 2, "", "required");
+    for verb in [&["delete"][..], &["terminate"], &["cancel"], &["move-to", "slow"], &["signal", "--name", "go"]] {
+        for query in ["", " "] {
+            let every = [&["runs"][..], verb, &["--where", query, "--yes"]].concat();
+            shell.check(&every, 2, "", "the query of --where is empty, so it would mean every run");
+        }
+    }
     shell.check(&["runs", "delete", good, "--where", "status:failed"], 2, "", "cannot be used with");
     let waits = [shell.says(&["runs", "start", "greets"]), shell.says(&["runs", "start", "greets"])];
     let ids = format!("{}\n{good}\n\n{}\n", waits[0], waits[1]);
@@ -196,20 +213,25 @@ fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
 }
 
 fn change_the_rest(shell: &Shell) {
-    shell.check(&["queues", "pause", "bulk", "--reason", "maintenance"], 0, "is changed", "");
+    shell.check(&["queues", "pause", "bulk", "--reason", "maintenance"], 0, "queue bulk is paused", "");
     shell.check(&["queues", "list"], 0, "maintenance", "");
-    shell.check(&["queues", "resume", "bulk"], 0, "queue bulk", "");
+    shell.check(&["queues", "resume", "bulk"], 0, "queue bulk goes on", "");
+    shell.check(&["queues", "resume", "bulk"], 0, "was not paused; nothing was changed", "");
+    shell.check(&["queues", "resume", "blk"], 4, "", "did you mean \"bulk\"?");
     shell.check(&["queues", "limit", "mail", "--concurrency", "2", "--rate", "100/1m,20"], 0, "changed", "");
     shell.check(&["queues", "limit", "mail"], 2, "", "required");
     shell.check(&["queues", "limit", "mail", "--rate", "many"], 2, "", "100/1m");
-    shell.check(&["queues", "unlimit", "mail"], 0, "changed", "");
+    shell.check(&["queues", "unlimit", "mail"], 0, "queue mail is changed", "");
+    shell.check(&["queues", "unlimit", "mail"], 0, "as it was", "");
     shell.check(&["queues", "gates", "mail"], 0, "", "no gate");
     shell.check(&["limits", "set", "llm", "--concurrency", "3"], 0, "changed", "");
     shell.check(&["limits", "list"], 0, "3 at once per key (set)", "");
     shell.check(&["limits", "seats", "llm"], 0, "", "no step holds a seat");
     shell.check(&["limits", "seats", "lm"], 4, "", "did you mean");
     shell.check(&["limits", "seats", "llm", "--cursor", "x"], 2, "", "cursor");
-    shell.check(&["limits", "clear", "llm"], 0, "changed", "");
+    shell.check(&["limits", "clear", "llm"], 0, "limit llm is changed", "");
+    shell.check(&["limits", "clear", "llm"], 0, "as it was", "");
+    shell.check(&["limits", "clear", "llmm"], 4, "", "did you mean \"llm\"?");
     shell.check(&["schedules", "list"], 0, "", "there is no schedule");
     shell.check(&["schedules", "pause", "nightly", "--reason", "x"], 4, "", "nightly");
     shell.check(&["schedules", "show", "nightly"], 4, "", "nightly");
@@ -256,7 +278,7 @@ fn change_schedules(shell: &Shell) {
         check("create", &["nightly", "doubled", "--every", "1h", bound, time], 2, "", says);
     }
     check("list", &[], 0, "", "there is no schedule");
-    check("create", yearly, 0, "schedule nightly is changed", "");
+    check("create", yearly, 0, "schedule nightly is created", "");
     check("create", yearly, 0, "as it was", "");
     check("create", &["nightly", "doubled", "--every", "1h"], 1, "", "exists already");
     check("next", &["nightly", "--count", "2"], 0, "-01-01T07:00:00+00:00[UTC]", "");
@@ -286,7 +308,9 @@ fn change_schedules(shell: &Shell) {
     let started = shell.says(&["runs", "list", "schedule:nightly", "-o", "ids"]);
     assert_eq!(started.lines().count(), 3);
     started.lines().for_each(|run| shell.check(&["runs", "result", run], 0, "42", ""));
-    check("delete", &["nightly"], 0, "changed", "");
+    let many_years = &["nightly", "--from", "2003-06-01", "--until", "2026-06-01", "--dry-run"][..];
+    check("backfill", many_years, 0, "\n  ... 13 more\n  2022-01-01T08:00:00+01:00[Europe/Berlin]", "");
+    check("delete", &["nightly"], 0, "schedule nightly is deleted", "");
 }
 
 /// Each list is read on to its end by the cursors that its pages tell.
@@ -391,8 +415,10 @@ async fn commands_do_what_they_say_by_a_server() {
     let live = Live::new(Database::Sqlite).await;
     let mut shell = Shell::over_http(&live).await;
     check_commands(&shell, &live).await;
-    shell.token = Some("wrong");
-    shell.check(&["counts"], 3, "", "Authorization: Bearer");
+    for token in [None, Some("wrong")] {
+        shell.token = token;
+        shell.check(&["counts"], 3, "", "set WORKFLOW_TOKEN to the token of the server");
+    }
     shell.url.push_str("/elsewhere");
     shell.check(&["counts"], 4, "", "no such path");
     live.sweep().await;
@@ -412,10 +438,28 @@ fn a_command_without_a_database_says_how_to_name_one() {
     says(&["runs", "list"], 2, "WORKFLOW_DATABASE_URL");
     says(&["--to", file, "runs", "list"], 9, "there is no database file");
     says(&["--to", "mysql://host/db", "runs", "list"], 2, "unknown scheme");
-    says(&["--to", "postgres://user@127.0.0.1:1/none", "runs", "list"], 9, "error:");
+    let away = ["--to", "postgres://user:s3cr3t@127.0.0.1:1/none"];
+    for verb in [&["runs", "list"][..], &["migrate"], &["run", "--flows", "--log", "off"], &["serve", "--log", "off"]] {
+        let address: &[&str] = if verb[0] == "serve" { &["--http", "127.0.0.1:0"] } else { &[] };
+        let arguments = [&away[..], verb, address].concat();
+        let output = program(&arguments).output().unwrap();
+        check(&arguments, &output, 9, "", "the database cannot be reached: ");
+        check(&arguments, &output, 9, "", "Connection refused");
+        check(&arguments, &output, 9, "", "help: check that the server runs, and the host");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("s3cr3t"), "{output:?}");
+    }
+    // Nothing can be said about a file below a file, as about one in a directory without rights.
+    let below = format!("{}/none.db", env!("CARGO_BIN_EXE_workflow"));
+    says(&["--to", &below, "runs", "list"], 9, "cannot write the database file");
+    says(&["--to", file, "--timeout", "0s", "runs", "list"], 2, "give --timeout a time in this range");
     says(&["--to", "https://ada:pw@host", "runs", "list"], 2, "a password");
     says(&["--to", "https://host", "migrate"], 2, "cannot ask a server");
     says(&["--to", file, "--timeout", "soon", "runs", "list"], 2, "write a duration");
+    says(&["--to", file, "run", "--flows", "--concurrency", "0"], 2, "0 is not in 1..");
+    for arguments in [&["serve", "--http"][..], &["run", "--http"], &["mcp", "--http"], &["dashboard", "--listen"]] {
+        let arguments = [&["--to", file][..], arguments, &["localhost:7792"]].concat();
+        says(&arguments, 2, "write an IP address and a port, as 127.0.0.1:7777");
+    }
     says(&["frobnicate"], 2, "unrecognized subcommand");
     says(&[], 2, "Usage: workflow");
     assert!(!std::path::Path::new(file).exists(), "a command that only looks creates no database");
@@ -437,7 +481,13 @@ fn help_and_completions_are_printed() {
 #[test]
 fn the_demonstration_kills_a_worker_and_the_run_goes_on() {
     let directory = tempfile::tempdir().unwrap();
-    let output = program(&["demo"]).env("TMPDIR", directory.path()).output().unwrap();
+    for arguments in [&["--to", "demo.db", "demo"][..], &["demo", "--to", "demo.db"]] {
+        let refused = program(arguments).current_dir(directory.path()).output().unwrap();
+        check(arguments, &refused, 2, "", "leave out --to");
+    }
+    let mut demo = program(&["demo"]);
+    demo.env("WORKFLOW_DATABASE_URL", "postgres://user@127.0.0.1:1/none").env("TMPDIR", directory.path());
+    let output = demo.output().unwrap();
     check(&["demo"], &output, 0, "", "SIGKILL, in the middle of ship");
     let told = String::from_utf8(output.stderr).unwrap();
     for line in [
@@ -495,6 +545,8 @@ async fn a_cancel_of_many_never_terminates(database: Database) {
     check(&["runs", "cancel", "-"], &read, 0, "was asked to end before", "");
     assert_eq!(shell.says(&["runs", "list", "status:parked", "-o", "ids"]).lines().count(), 2);
     shell.check(&["runs", "cancel", one], 0, "is canceled", "");
+    shell.check(&["runs", "cancel", "--where", "is:open"], 2, "", "1 run matches, and nothing was changed");
+    shell.check(&["runs", "cancel", one, "--dry-run"], 0, one, "1 run matches; those that have ended");
     live.sweep().await;
 }
 

@@ -294,7 +294,7 @@ async fn a_decision_is_chosen_from_its_options() {
         })
         .await;
         let id = run.id().to_string();
-        shell.check(&["approvals", "list"], 0, "way decision flow");
+        shell.check(&["approvals", "list"], 0, "way decision asks");
         shell.check(&["approvals", "choose", &id, "way", "boat"], 2, "post, van");
         shell.check(&["approvals", "choose", &id, "way", "{", "--as-json"], 2, "JSON");
         shell.check(&["approvals", "choose", &id, "gate", "van"], 1, "does not wait for a choice");

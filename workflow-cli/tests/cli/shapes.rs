@@ -7,9 +7,20 @@ use std::time::Duration;
 use crate::common::{Shell, asks, assert_snapshot, doubled, fails};
 use serde_json::{Map, Value, json};
 use workflow_sdk::Schedule;
+use workflow_sdk::prelude::*;
 use workflow_tests::document::check_schema;
 use workflow_tests::{Database, Live, LocalWorker, until};
 use workflow_worker::{Limit, Queue};
+
+/// Stands for the workflow of all flows.
+#[workflow(name = "flow")]
+async fn like_a_flow(ctx: &Ctx, is_broken: bool) -> Result<()> {
+    if is_broken {
+        return ctx.step("charge", async || Err(Error::fatal("card declined"))).await;
+    }
+    ctx.approval("ship").to("ops").await?;
+    ok(())
+}
 
 /// The ids of runs.
 struct Runs {
@@ -255,6 +266,40 @@ async fn what_the_program_prints_has_its_shape(database: Database, by_server: bo
     assert_snapshot("json_shapes", &json_shapes(&shell, &runs));
     working.stop().await;
     live.sweep().await;
+}
+
+/// The tables show the flow of a run, and documents keep the workflow.
+async fn lists_name_the_flow_of_a_run(database: Database) {
+    let live = Live::new(database).await;
+    let shell = Shell::of(&live);
+    let working = LocalWorker::start(live.worker(()).register(like_a_flow).linger(Duration::ZERO));
+    for is_broken in ["true", "false"] {
+        shell.says(&["runs", "start", "flow", "--input", is_broken, "--tag", "flow=triage"]);
+    }
+    let lists = [&["runs", "list"][..], &["approvals", "list"], &["failures"]];
+    until("one run has failed, and one waits", async || {
+        let lines = |list: &[&str]| shell.says(&[list, &["-o", "ids"]].concat()).lines().count();
+        (lists.map(lines) == [2, 1, 1]).then_some(())
+    })
+    .await;
+    for list in lists {
+        let table = shell.says(list);
+        assert!(table.contains("triage") && !table.contains("flow "), "{table}");
+        let document = shell.says(&[list, &["--json"]].concat());
+        assert!(document.contains(r#""workflow": "flow""#), "{document}");
+    }
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_name_the_flow_of_a_run_on_sqlite() {
+    lists_name_the_flow_of_a_run(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_name_the_flow_of_a_run_on_postgres() {
+    lists_name_the_flow_of_a_run(Database::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

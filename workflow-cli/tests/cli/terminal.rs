@@ -137,12 +137,17 @@ async fn a_narrow_terminal_shows_whole_ids_and_the_whole_advice() {
     for advice in advice {
         assert!(told.join(" ").contains(advice), "{advice:?} is not in {shown}");
     }
-    for width in [80, 120] {
-        let shown = plain(&on_columns(&shell, width, &["runs", "list"], &[]));
+    let environments: [&[(&str, &str)]; 3] = [&[], &[("NO_COLOR", "1")], &[("TERM", "dumb")]];
+    for (width, environment) in
+        [80, 120].into_iter().flat_map(|width| environments.map(|environment| (width, environment)))
+    {
+        let shown = plain(&on_columns(&shell, width, &["runs", "list"], environment));
         assert!(shown.contains(&run), "{width}: {shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= width.into()), "{width}: {shown}");
         assert_eq!(shown.lines().count(), 2, "a row takes one line: {shown}");
     }
+    let shown = plain(&on_columns(&shell, 80, &["audit"], &[]));
+    assert!(shown.contains(&format!("run:{run}")), "{shown}");
     live.sweep().await;
 }
 

@@ -259,7 +259,11 @@ fn cut(mut text: String) -> String {
 impl fmt::Display for StoredError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(step_key) = &self.step_key {
-            write!(f, "step {step_key:?}: ")?;
+            let step = format!("step {step_key:?}: ");
+            // The error of a flow names its step itself.
+            if !self.message.contains(&step) {
+                f.write_str(&step)?;
+            }
         }
         f.write_str(&self.message)?;
         for cause in &self.causes {
@@ -282,6 +286,19 @@ mod tests {
         assert_eq!(error.not_understood.as_deref(), Some(LATER));
         let why = error.why_not_understood().unwrap_or_default();
         assert_eq!(why, "this release does not know the kind of error \"quota\"");
+    }
+
+    #[test]
+    fn an_error_names_its_step_once() {
+        for (message, told) in [
+            ("no card", r#"step "pay": no card"#),
+            (r#"F251: step "pay": no card"#, r#"F251: step "pay": no card"#),
+            (r#"F251: step "ship": no card"#, r#"step "pay": F251: step "ship": no card"#),
+        ] {
+            let error =
+                StoredError { step_key: Some("pay".into()), ..StoredError::new(ErrorKind::Application, message) };
+            assert_eq!(error.to_string(), told);
+        }
     }
 
     #[test]

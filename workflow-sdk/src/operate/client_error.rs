@@ -109,6 +109,12 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
             DatabaseErrorKind::OldTimeline => {
                 (Code::Unavailable, "let the address of the database lead to the new primary, then try again")
             }
+            DatabaseErrorKind::ReadOnly => (Code::Unavailable, "use a database, and a role, that may be written"),
+            DatabaseErrorKind::Other => (
+                Code::Unavailable,
+                "the database refused it, mostly because its role lacks a right: `workflow doctor` names missing \
+                 rights, and the log of the database the reason",
+            ),
             // The enum is in another crate and may get further variants.
             _ => (Code::Unavailable, "check that the database runs and can be reached, then try again"),
         },
@@ -171,6 +177,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use workflow_engine::model::{RunId, RunStatus, Timestamp};
+    use workflow_engine::store::DatabaseError;
 
     use super::*;
 
@@ -196,6 +203,20 @@ mod tests {
         let error: OperateError = ClientError::UnknownStep { run_id, key: "pai; d".into(), near }.into();
         assert_eq!(error.message, format!("run {run_id} has no step \"pai; d\""));
         assert_eq!(error.help, "did you mean \"pay; all\" or \"payed\"?");
+    }
+
+    #[test]
+    fn a_database_that_refuses_is_told_from_one_that_is_away() {
+        for (kind, says) in [
+            (DatabaseErrorKind::ReadOnly, "may be written"),
+            (DatabaseErrorKind::Other, "lacks a right"),
+            (DatabaseErrorKind::Unreachable, "check that the database runs"),
+        ] {
+            let error = ClientError::Database(DatabaseError::new(kind, "delete a run", "permission denied"));
+            let error = OperateError::from(error);
+            assert_eq!(error.code, OperateErrorCode::Unavailable);
+            assert!(error.help.contains(says), "{kind:?}: {error:?}");
+        }
     }
 
     #[test]

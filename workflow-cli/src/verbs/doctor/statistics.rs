@@ -70,7 +70,8 @@ async fn count(operate: &dyn Operate, now: Timestamp) -> Result<(Timestamp, u64)
 }
 
 fn compare(counted: u64, runs: u64, length: &str) -> Finding {
-    let fact = format!("the statistics count {counted} started runs in the last {length}, and the tables have {runs}");
+    let starts = if counted == 1 { "started run" } else { "started runs" };
+    let fact = format!("the statistics count {counted} {starts} in the last {length}, and the tables have {runs}");
     if counted.abs_diff(runs) <= FEW.max(counted.max(runs) / PART) {
         Finding::ok(fact)
     } else if counted > runs {
@@ -101,6 +102,7 @@ mod tests {
         let more = compare(20, 3, "1 h");
         assert_eq!(more.fact, "the statistics count 20 started runs in the last 1 h, and the tables have 3");
         assert!(more.fix.is_some_and(|fix| fix.contains("deleted")));
+        assert!(compare(1, 1, "1 h").fact.starts_with("the statistics count 1 started run in the last 1 h"));
         assert!(compare(3, 20, "1 h").fix.is_some_and(|fix| fix.contains("trust the tables")));
     }
 }
