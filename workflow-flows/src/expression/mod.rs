@@ -27,6 +27,8 @@ mod template_tests;
 pub use cel::ResultKind;
 pub use error::ExpressionError;
 pub use evaluator::{Evaluator, EvaluatorBuilder};
+#[cfg(test)]
+pub(crate) use hint::CALLS;
 pub use hint::nearest;
 pub(crate) use hint::operator_repair;
 pub use jq::jq_helper;

@@ -91,13 +91,15 @@ impl Path {
         };
         let mut value: &Value = root;
         for (at, segment) in self.segments.iter().enumerate() {
-            let next = match segment {
-                Segment::Name(name) => value.get(name),
-                Segment::Index(index) => value.get(index),
-            };
-            value = next.ok_or_else(|| self.missing(at, value))?;
+            value = segment.of(value).ok_or_else(|| self.missing(at, value))?;
         }
         Ok(value)
+    }
+
+    /// Returns the value at the end of the path, for a caller that makes no error if there is none.
+    pub(super) fn find<'a>(&self, scope: &'a Scope) -> Option<&'a Value> {
+        let root: &Value = scope.get(&self.root)?;
+        self.segments.iter().try_fold(root, |value, segment| segment.of(value))
     }
 
     /// Describes that `parent` has no segment `at`.
@@ -113,6 +115,16 @@ impl Path {
             }
         };
         ExpressionError::Missing { path: walked.to_string(), hint }
+    }
+}
+
+impl Segment {
+    /// Returns the member or the item of a value.
+    fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Name(name) => value.get(name),
+            Self::Index(index) => value.get(index),
+        }
     }
 }
 

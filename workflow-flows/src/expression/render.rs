@@ -65,17 +65,17 @@ impl<F: FnMut(&str) -> Result<Value, ExpressionError>> Renderer<'_, F> {
             message: "an expression is missing here".to_owned(),
             column: 1,
         })?;
-        for alternative in others {
+        let scope = self.scope;
+        for alternative in others.iter().filter(|alternative| !is_missing(alternative, scope)) {
             match self.alternative(alternative) {
                 Ok(Value::Null) | Err(ExpressionError::Missing { .. }) => {}
                 decided => return decided,
             }
         }
-        let is_path = matches!(last.form, Form::Path(_));
-        match (self.alternative(last), self.missing) {
-            (Err(ExpressionError::Missing { .. }), MissingPath::Empty) if is_path => Ok(Value::String(String::new())),
-            (decided, _) => decided,
+        if self.missing == MissingPath::Empty && is_missing(last, scope) {
+            return Ok(Value::String(String::new()));
         }
+        self.alternative(last)
     }
 
     fn alternative(&mut self, alternative: &Alternative) -> Result<Value, ExpressionError> {
@@ -101,6 +101,11 @@ impl<F: FnMut(&str) -> Result<Value, ExpressionError>> Renderer<'_, F> {
             .ok_or_else(|| ExpressionError::Budget(format!("the values are larger than {} bytes", self.most)))?;
         Ok(())
     }
+}
+
+/// Returns whether an alternative is a path that leads nowhere, without the error and its hint.
+fn is_missing(alternative: &Alternative, scope: &Scope) -> bool {
+    matches!(&alternative.form, Form::Path(path) if path.find(scope).is_none())
 }
 
 /// Returns the bytes of a value as JSON, nearly. Stops to count once they are more than `limit`.

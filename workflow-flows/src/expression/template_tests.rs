@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Evaluator, Expression, ExpressionError, Path, Scope, Template};
+use super::{CALLS, Evaluator, Expression, ExpressionError, Path, Scope, Template};
 use crate::graph::MissingPath;
 
 fn scope() -> Scope {
@@ -64,8 +64,11 @@ fn a_missing_path_names_the_nearest() {
     ] {
         assert_eq!(render(&json!(template)).unwrap_err().to_string(), text, "{template}");
     }
+    let before = CALLS.get();
     let empty = block_on(Evaluator::new().render(&json!("a{{input.x}}b"), &scope(), MissingPath::Empty));
     assert_eq!(empty.unwrap(), json!("ab"));
+    assert_eq!(render(&json!("{{input.gone ?? inptu.n ?? steps.fetcg.body ?? 1}}")).unwrap(), json!(1));
+    assert_eq!(CALLS.get(), before, "a path that may lead nowhere has no hint");
 }
 
 #[test]

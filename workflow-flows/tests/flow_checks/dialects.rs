@@ -188,7 +188,7 @@ fn the_actions_of_the_run_become_steps_of_the_flow() {
     let Kind::Set(values) = &step(&flow, "note").kind else { panic!() };
     assert_eq!((&values["seen"], &values["agent_notes"]), (&json!("{{input.n}}"), &json!("n")));
     assert_eq!(step(&flow, "look").output.as_ref().unwrap()["accumulated_data"], json!("{{vars}}"));
-    let evaluated = "{{ cel.bind(data, steps['a-b'].items, (size(data.filter(_v1, _v1.ok)) + input.n)) }}";
+    let evaluated = "{{ cel.bind(data, steps['a-b'].items, _expr.eval((size(data.filter(_v1, _v1.ok)) + input.n))) }}";
     assert_eq!(step(&flow, "count").output, Some(json!({ "result": evaluated })));
     let Kind::Tool(get) = &step(&flow, "a-b").kind else { panic!() };
     assert_eq!((&get.args, get.texts), (&json!({ "url": "http://a.test" }), true));

@@ -21,8 +21,20 @@ impl From<ExpressionError> for Refusal {
     }
 }
 
-/// Name, whether it stands after a dot, and the least and most arguments.
-const FUNCTIONS: [(&str, bool, usize, usize); 79] = [
+/// Evaluates a program that was translated from Expr, by the rules of Expr.
+pub(super) const OF_EXPR: &str = "_expr.eval";
+
+/// The functions of texts that give false for nil in Expr.
+const NIL_TESTS: [&str; 4] = ["contains", "endsWith", "matches", "startsWith"];
+
+/// The name, whether a call writes it after a dot, and the fewest and most arguments. Only programs
+/// that were translated from Expr call the `_expr` functions.
+const FUNCTIONS: [(&str, bool, usize, usize); 84] = [
+    (OF_EXPR, false, 1, 1),
+    ("_expr.indexOf", false, 2, 2),
+    ("_expr.lastIndexOf", false, 2, 2),
+    ("_expr.lower", false, 1, 1),
+    ("_expr.upper", false, 1, 1),
     ("base64.decode", false, 1, 1),
     ("base64.encode", false, 1, 1),
     ("bool", false, 1, 1),
@@ -109,7 +121,7 @@ const FUNCTIONS: [(&str, bool, usize, usize); 79] = [
 pub(super) fn check(name: &str, is_member: bool, arguments: usize) -> Result<(), String> {
     let same_name: Vec<_> = FUNCTIONS.iter().filter(|known| known.0 == name).collect();
     if same_name.is_empty() {
-        let hint = nearest(name, FUNCTIONS.iter().map(|known| known.0))
+        let hint = nearest(name, FUNCTIONS.iter().map(|known| known.0).filter(|known| !known.starts_with('_')))
             .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         return Err(format!("there is no function `{name}`{hint}"));
     }
@@ -151,6 +163,12 @@ pub(super) fn call<'a>(
     target: Option<&'a Node>,
     arguments: &'a [Node],
 ) -> Found<'a> {
+    if let (OF_EXPR, [program]) = (name, arguments) {
+        let around = std::mem::replace(&mut interpreter.is_expr, true);
+        let found = interpreter.evaluate(program);
+        interpreter.is_expr = around;
+        return found;
+    }
     let mut values = Vec::with_capacity(arguments.len() + 1);
     if let Some(target) = target {
         values.push(interpreter.evaluate(target)?);
@@ -161,6 +179,10 @@ pub(super) fn call<'a>(
     }
     for argument in arguments {
         values.push(interpreter.evaluate(argument)?);
+    }
+    let is_nil = |value: &CelValue<'_>| matches!(value, CelValue::Null);
+    if interpreter.is_expr && NIL_TESTS.contains(&name) && values.iter().any(is_nil) {
+        return Ok(CelValue::Bool(false));
     }
     match apply(interpreter, node, name, &values) {
         Ok(found) => Ok(found),

@@ -17,13 +17,46 @@ pub(super) struct Interpreter<'a, 'm> {
     pub(super) meter: &'m mut Meter,
     /// The values that macros have named, the innermost last.
     pub(super) names: Vec<(&'a str, CelValue<'a>)>,
+    /// Whether members, indices and nil follow the rules of Expr.
+    pub(super) is_expr: bool,
 }
 
 impl Program {
     /// Evaluates the program. The thread needs a stack of some MiB.
     pub(crate) fn evaluate(&self, scope: &Scope, meter: &mut Meter) -> Result<serde_json::Value, ExpressionError> {
-        let value = Interpreter { scope, meter, names: Vec::new() }.evaluate(&self.root)?;
-        value.to_json(meter)
+        let value = Interpreter { scope, meter, names: Vec::new(), is_expr: false }.evaluate(&self.root)?;
+        let mut json = value.to_json(meter)?;
+        if is_of_expr(&self.root) {
+            write_whole(&mut json);
+        }
+        Ok(json)
+    }
+}
+
+/// Returns whether the value of this node is that of a program of Expr.
+fn is_of_expr(node: &Node) -> bool {
+    match &node.form {
+        Form::Bind { body, .. } => is_of_expr(body),
+        Form::Call { name, .. } => name == functions::OF_EXPR,
+        _ => false,
+    }
+}
+
+/// The bound below which each whole number is exact as a double.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Writes whole numbers without a fraction, as the engine of Expr does.
+fn write_whole(json: &mut serde_json::Value) {
+    match json {
+        serde_json::Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|double| double.fract() == 0.0 && double.abs() < EXACT);
+            if let Some(double) = whole {
+                *number = serde_json::Number::from(double as i64);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(write_whole),
+        serde_json::Value::Object(members) => members.values_mut().for_each(write_whole),
+        _ => {}
     }
 }
 
@@ -102,8 +135,8 @@ impl<'a> Interpreter<'a, '_> {
             return Ok(CelValue::Type(type_name));
         }
         // The path's own error names the nearest root.
-        let missing = Path::of(name, Vec::new()).resolve(self.scope).err();
-        Err(missing.unwrap_or_else(|| ExpressionError::Failed(format!("{name} does not exist"))))
+        let hinted = if self.meter.take_hint() { Path::of(name, Vec::new()).resolve(self.scope).err() } else { None };
+        Err(hinted.unwrap_or_else(|| ExpressionError::Missing { path: name.to_owned(), hint: String::new() }))
     }
 
     fn select(&mut self, node: &'a Node, of: &'a Node, field: &str, optional: bool) -> Found<'a> {
@@ -112,14 +145,18 @@ impl<'a> Interpreter<'a, '_> {
             CelValue::Optional(Some(inner)) => ((*inner).clone(), true),
             plain => (plain, false),
         };
+        let optional = optional || was_optional;
         let found = match &of_value {
             CelValue::Map(map) => match map.get(&Key::Text(field.into()))? {
                 Some(found) => Ok(found),
-                None => Err(missing(node, map, field)),
+                None if optional => return Ok(CelValue::Optional(None)),
+                None if self.is_expr => Ok(CelValue::Null),
+                None => Err(self.missing(node, map, field)),
             },
+            CelValue::Null if self.is_expr && optional => return Ok(CelValue::Optional(None)),
             other => Err(failed(node, format_args!(".{field} needs a map, not {}", other.type_name()))),
         };
-        optional_result(found, optional || was_optional)
+        optional_result(found, optional)
     }
 
     fn has(&mut self, node: &'a Node, of: &'a Node, field: &str) -> Found<'a> {
@@ -140,12 +177,16 @@ impl<'a> Interpreter<'a, '_> {
             CelValue::Optional(Some(inner)) => ((*inner).clone(), true),
             plain => (plain, false),
         };
+        let optional = optional || was_optional;
         let at = self.evaluate(at)?;
+        // A key is a copy.
+        self.meter.charge_bytes(at.bytes())?;
         let found = match &of_value {
             CelValue::Map(map) => match Key::of(&at) {
                 Some(key) => match (map.get(&key)?, key) {
                     (Some(found), _) => Ok(found),
-                    (None, Key::Text(name)) => Err(missing(node, map, &name)),
+                    (None, _) if self.is_expr && !optional => Ok(CelValue::Null),
+                    (None, Key::Text(name)) if !optional => Err(self.missing(node, map, &name)),
                     (None, _) => Err(ExpressionError::Missing {
                         path: format!("the key at column {}", node.column),
                         hint: String::new(),
@@ -153,18 +194,22 @@ impl<'a> Interpreter<'a, '_> {
                 },
                 None => Err(failed(node, format_args!("a map has no keys of the type {}", at.type_name()))),
             },
-            CelValue::List(list) => item(node, list, &at),
+            CelValue::List(list) => item(node, list, &at, self.is_expr),
+            CelValue::Null if self.is_expr && optional => return Ok(CelValue::Optional(None)),
             other => Err(failed(
                 node,
                 format_args!("`[{}]` needs a list or a map, not {}", at.type_name(), other.type_name()),
             )),
         };
-        optional_result(found, optional || was_optional)
+        optional_result(found, optional)
     }
 
     fn binary(&mut self, node: &'a Node, operator: Binary, left: &'a Node, right: &'a Node) -> Found<'a> {
         let left = self.evaluate(left)?;
         let right = self.evaluate(right)?;
+        if self.is_expr && operator == Binary::In && matches!(right, CelValue::Null) {
+            return Ok(CelValue::Bool(false));
+        }
         operators::binary(operator, &left, &right, self.meter).map_err(|error| match error {
             ExpressionError::Failed(message) => failed(node, message),
             other => other,
@@ -209,6 +254,7 @@ impl<'a> Interpreter<'a, '_> {
         let mut found = BTreeMap::new();
         for (optional, key_node, value) in entries {
             let key = self.evaluate(key_node)?;
+            self.meter.allocate(key.bytes())?;
             let key = match (Key::of(&key), &key) {
                 (Some(key), CelValue::Bool(_) | CelValue::Int(_) | CelValue::Uint(_) | CelValue::Text(_)) => key,
                 _ => return Err(failed(key_node, format_args!("{} cannot be a key", key.type_name()))),
@@ -225,6 +271,19 @@ impl<'a> Interpreter<'a, '_> {
         }
         Ok(CelValue::Map(Map::Shared(Arc::new(found))))
     }
+
+    /// Describes that a map has no member of this name.
+    fn missing(&mut self, node: &Node, map: &Map<'_>, name: &str) -> ExpressionError {
+        let near = match map {
+            _ if !self.meter.take_hint() => None,
+            Map::Document(members) => nearest(name, members.keys().map(String::as_str)),
+            Map::Shared(entries) => nearest(name, entries.keys().filter_map(Key::as_text)),
+        };
+        ExpressionError::Missing {
+            path: path_text(node).unwrap_or_else(|| format!("{name} (column {})", node.column)),
+            hint: near.map_or_else(String::new, |name| format!("; did you mean {name:?}?")),
+        }
+    }
 }
 
 /// Wraps the value that an optional access finds. A missing one gives an empty optional.
@@ -236,9 +295,13 @@ fn optional_result(found: Found<'_>, optional: bool) -> Found<'_> {
     }
 }
 
-fn item<'a>(node: &Node, list: &List<'a>, at: &CelValue<'_>) -> Found<'a> {
+/// Returns an item of a list. In Expr a negative index counts from the end, and one with a fraction
+/// is cut.
+fn item<'a>(node: &Node, list: &List<'a>, at: &CelValue<'_>, is_expr: bool) -> Found<'a> {
     let index = match (Key::of(at), at) {
+        (Some(Key::Number(index)), _) if is_expr && index < 0 => index + list.len() as i128,
         (Some(Key::Number(index)), _) => index,
+        (_, CelValue::Double(index)) if is_expr => *index as i128,
         _ => return Err(failed(node, format_args!("a list has no items at the type {}", at.type_name()))),
     };
     let found = usize::try_from(index).ok().map(|index| list.get(index)).transpose()?.flatten();
@@ -247,29 +310,6 @@ fn item<'a>(node: &Node, list: &List<'a>, at: &CelValue<'_>) -> Found<'a> {
         hint: format!("; the list has {} items", list.len()),
     })
 }
-
-/// Describes that a map has no member of this name.
-fn missing(node: &Node, map: &Map<'_>, name: &str) -> ExpressionError {
-    let names: Vec<String> = match map {
-        Map::Document(members) => members.keys().take(MOST_NAMES).cloned().collect(),
-        Map::Shared(entries) => entries
-            .keys()
-            .filter_map(|key| match key {
-                Key::Text(text) => Some(text.to_string()),
-                _ => None,
-            })
-            .take(MOST_NAMES)
-            .collect(),
-    };
-    let hint = nearest(name, names.iter().map(String::as_str));
-    ExpressionError::Missing {
-        path: path_text(node).unwrap_or_else(|| format!("{name} (column {})", node.column)),
-        hint: hint.map_or_else(String::new, |name| format!("; did you mean {name:?}?")),
-    }
-}
-
-/// Names that are searched for the nearest one.
-const MOST_NAMES: usize = 200;
 
 /// Returns the text of a node that is a path.
 fn path_text(node: &Node) -> Option<String> {

@@ -2,7 +2,7 @@ use super::super::ExpressionError;
 use super::node::{Fold, FoldKind, Form, Node};
 
 /// Words before the dot of functions that have no target.
-const NAMESPACES: [&str; 5] = ["base64", "lists", "math", "optional", "strings"];
+const NAMESPACES: [&str; 6] = ["_expr", "base64", "lists", "math", "optional", "strings"];
 
 /// Returns the form of a call: that of a macro, of a function in a namespace, or a plain one.
 pub(super) fn call(

@@ -73,6 +73,9 @@ fn double<'a>(name: &str, value: f64) -> Option<CelValue<'a>> {
 
 fn int<'a>(name: &str, value: i64) -> Found<'a> {
     Ok(Some(match name {
+        "ceil" | "floor" | "round" | "trunc" => CelValue::Int(value),
+        "isFinite" => CelValue::Bool(true),
+        "isInf" | "isNaN" => CelValue::Bool(false),
         "abs" => CelValue::Int(value.checked_abs().ok_or(Refusal::Unfit(": the result leaves the range of int"))?),
         "sign" => CelValue::Int(value.signum()),
         "bitNot" => CelValue::Int(!value),

@@ -9,16 +9,22 @@ pub(crate) struct Meter {
     fuel: u64,
     /// Bytes that may still be allocated. Nothing is given back, so this bounds what lives.
     memory: usize,
+    /// Hints that may still be made.
+    hints: u32,
     /// The limits of one evaluation, or of all expressions of one rendering together.
     limits: ExpressionLimits,
 }
+
+/// Hints that one evaluation may make. A hint takes no fuel, because an error without one means the
+/// same. An error that the program absorbs has one too, so without a bound a loop makes many.
+const MOST_HINTS: u32 = 8;
 
 /// Bytes that are read for one unit of fuel.
 const TICK_BYTES: usize = 32;
 
 impl Meter {
     pub(crate) fn new(limits: ExpressionLimits) -> Self {
-        Self { fuel: limits.cel_fuel, memory: limits.cel_memory, limits }
+        Self { fuel: limits.cel_fuel, memory: limits.cel_memory, hints: MOST_HINTS, limits }
     }
 
     /// Takes one unit of fuel.
@@ -37,6 +43,13 @@ impl Meter {
             }
         };
         Ok(())
+    }
+
+    /// Returns whether an error may have a hint, which is then taken.
+    pub(super) fn take_hint(&mut self) -> bool {
+        let left = self.hints.checked_sub(1);
+        self.hints = left.unwrap_or(0);
+        left.is_some()
     }
 
     /// Takes the fuel for reading bytes.

@@ -69,11 +69,14 @@ fn contains<'a>(
             }
             Ok(CelValue::Bool(false))
         }
-        CelValue::Map(map) => match Key::of(item) {
-            Some(key) => Ok(CelValue::Bool(map.get(&key)?.is_some())),
-            None if matches!(item, CelValue::Double(_)) => Ok(CelValue::Bool(false)),
-            None => Err(failed(format!("a map has no keys of the type {}", item.type_name()))),
-        },
+        CelValue::Map(map) => {
+            meter.charge_bytes(item.bytes())?;
+            match Key::of(item) {
+                Some(key) => Ok(CelValue::Bool(map.get(&key)?.is_some())),
+                None if matches!(item, CelValue::Double(_)) => Ok(CelValue::Bool(false)),
+                None => Err(failed(format!("a map has no keys of the type {}", item.type_name()))),
+            }
+        }
         other => Err(failed(format!("`in` needs a list or a map on its right, not {}", other.type_name()))),
     }
 }

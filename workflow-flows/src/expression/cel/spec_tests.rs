@@ -52,7 +52,7 @@ fn check(expr: &str, expected: &Value) -> Result<(), String> {
     let scope = Scope::new();
     let mut meter = Meter::new(ExpressionLimits::new());
     let found = super::parse(expr).map(|program| {
-        let mut interpreter = Interpreter { scope: &scope, meter: &mut meter, names: Vec::new() };
+        let mut interpreter = Interpreter { scope: &scope, meter: &mut meter, names: Vec::new(), is_expr: false };
         interpreter.evaluate(&program.root).map(|value| {
             let is_expected = matches(&value, expected, interpreter.meter);
             if is_expected { Ok(()) } else { Err(format!("{value:?}")) }

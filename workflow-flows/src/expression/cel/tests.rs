@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{ExpressionError, ExpressionLimits, Scope};
+use super::super::{CALLS, ExpressionError, ExpressionLimits, Scope};
 use super::{Meter, parse};
 
 fn evaluate(source: &str, scope: &Scope) -> Result<Value, ExpressionError> {
@@ -26,6 +26,7 @@ fn documents_are_read_as_they_are() {
         ("input.largest - 1 == 9223372036854775806", json!(true)),
         ("type(input.n) == int && type(input.half) == double", json!(true)),
         ("input.n * input.half", json!(3.5)),
+        ("[math.ceil(input.n), math.round(input.half), math.isNaN(input.n)]", json!([7, 1.0, false])),
         ("input.n / 2", json!(3)),
         ("size(input.text) + input.text.size()", json!(4)),
         ("input.text.reverse()", json!("🐱æ")),
@@ -265,6 +266,46 @@ fn nothing_absorbs_the_end_of_the_budget() {
     // An error that decides nothing is absorbed, as CEL wants it.
     assert_eq!(evaluate("1 / 0 == 1 || true", &scope), Ok(json!(true)));
     assert_eq!(evaluate("[0, 1].exists(x, 1 / x == 1)", &scope), Ok(json!(true)));
+}
+
+/// An error that is absorbed has a hint too, and a loop absorbs many.
+#[test]
+fn hints_are_bounded() {
+    let order = json!({"price": 1, "name": 2});
+    let scope =
+        Scope::new().with("order", order).with("few", json!([1])).with("many", json!((0..100).collect::<Vec<_>>()));
+    let absorbed = ["order.pric == a", "order['pric'] == a", "{'price': 1}.pric == a", "ordre == a"];
+    for (list, inner, end, hints) in [
+        ("few", absorbed.as_slice(), "order.nam", 2),
+        ("many", &absorbed, "order.nam", 8),
+        // An optional access makes no error.
+        ("many", &["order.?pric.hasValue()", "order[?'pric'].hasValue()"], "order.nam", 1),
+        ("many", &["order.?pric.hasValue()"], "nam", 1),
+    ] {
+        for inner in inner {
+            let source = format!("({list}.all(a, {inner} || true)) && {end} == 1");
+            let before = CALLS.get();
+            let error = evaluate(&source, &scope).unwrap_err();
+            assert_eq!(CALLS.get() - before, hints, "{source}");
+            let hint = if hints < 8 && end == "order.nam" { "; did you mean \"name\"?" } else { "" };
+            assert_eq!(error, ExpressionError::Missing { path: end.to_owned(), hint: hint.to_owned() }, "{source}");
+        }
+    }
+}
+
+#[test]
+fn copies_of_keys_take_fuel() {
+    let members = (0..10).map(|number| ("k".repeat(20_000 + number), json!(1)));
+    let scope = hostile_scope().with("order", Value::Object(members.collect()));
+    for source in [
+        "big.all(a, text in {'a': 1} || true)",
+        "big.all(a, {'a': 1}[?text].hasValue() || true)",
+        "big.all(a, order.all(key, true))",
+        "big.all(a, order == order)",
+        "big.all(a, {text: 1} != {})",
+    ] {
+        assert!(matches!(evaluate(source, &scope), Err(ExpressionError::Budget(_))), "{source}");
+    }
 }
 
 /// Random sources of the grammar's own words.

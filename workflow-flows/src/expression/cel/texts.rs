@@ -38,6 +38,11 @@ pub(super) fn call<'a>(meter: &mut Meter, name: &str, values: &[CelValue<'a>]) -
         }
         ("lowerAscii", []) => made(meter, text.len(), || text.to_ascii_lowercase())?,
         ("upperAscii", []) => made(meter, text.len(), || text.to_ascii_uppercase())?,
+        // Expr maps one character to one, and counts the bytes of a place.
+        ("_expr.lower", []) => made(meter, text.len().saturating_mul(2), || text.chars().map(lower).collect())?,
+        ("_expr.upper", []) => made(meter, text.len().saturating_mul(2), || text.chars().map(upper).collect())?,
+        ("_expr.indexOf", [CelValue::Text(part)]) => CelValue::Int(place(text.find(part.as_str()))),
+        ("_expr.lastIndexOf", [CelValue::Text(part)]) => CelValue::Int(place(text.rfind(part.as_str()))),
         ("trim", []) => made(meter, text.len(), || text.trim().to_owned())?,
         ("reverse", []) => made(meter, text.len(), || text.chars().rev().collect())?,
         ("strings.quote", []) => made(meter, text.len().saturating_mul(2), || format::quote(text))?,
@@ -66,6 +71,21 @@ pub(super) fn call<'a>(meter: &mut Meter, name: &str, values: &[CelValue<'a>]) -
 fn made<'a>(meter: &mut Meter, bytes: usize, make: impl FnOnce() -> String) -> Result<CelValue<'a>, Refusal> {
     meter.allocate(bytes)?;
     Ok(CelValue::text(&make()))
+}
+
+fn lower(character: char) -> char {
+    character.to_lowercase().next().unwrap_or(character)
+}
+
+/// Returns the upper case of a character. One that would become several stays.
+fn upper(character: char) -> char {
+    let mut all = character.to_uppercase();
+    all.next().filter(|_| all.next().is_none()).unwrap_or(character)
+}
+
+/// Returns the place of a part, or -1.
+fn place(byte: Option<usize>) -> i64 {
+    byte.map_or(-1, |byte| byte as i64)
 }
 
 /// Returns the character at which a part begins, at or after one, or -1.

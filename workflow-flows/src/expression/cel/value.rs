@@ -98,13 +98,15 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the keys, each for one unit of fuel.
+    /// Returns the keys, each for one unit of fuel, and for that of its copy as a [`Key`].
     pub(super) fn keys(&self, meter: &mut Meter) -> Result<Vec<CelValue<'a>>, ExpressionError> {
         meter.charge_items(self.len())?;
-        Ok(match self {
+        let keys: Vec<_> = match self {
             Self::Document(members) => members.keys().map(|name| CelValue::Text(Text::Borrowed(name))).collect(),
             Self::Shared(entries) => entries.keys().map(Key::to_value).collect(),
-        })
+        };
+        keys.iter().try_for_each(|key| meter.charge_bytes(key.bytes()))?;
+        Ok(keys)
     }
 }
 
@@ -118,6 +120,13 @@ impl Key {
             CelValue::Text(text) => Self::Text(text.as_str().into()),
             _ => return None,
         })
+    }
+
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
     }
 
     fn to_value<'a>(&self) -> CelValue<'a> {

@@ -47,6 +47,9 @@ pub(super) fn call(parser: &mut Parser<'_>, name: &str, at: usize, first: Option
     Ok(of_predicate(name, &list, &item, &body, is_descending))
 }
 
+/// The levels of lists that `flatten` takes away: more than a value has.
+const FLATTENED: u32 = 1_000;
+
 fn takes_predicate(name: &str) -> bool {
     ["filter", "map", "all", "any", "none", "one", "count", "sum", "find", "sortBy"].contains(&name)
 }
@@ -99,9 +102,10 @@ fn of_values(name: &str, at: usize, values: &[String]) -> Result<String, Fault> 
         "string" | "int" => format!("{name}({value})"),
         "float" => format!("double({value})"),
         "abs" | "ceil" | "floor" | "round" => format!("math.{name}({value})"),
-        "first" | "last" => format!("{value}.{name}().orValue(null)"),
-        "upper" => format!("{value}.upperAscii()"),
-        "lower" => format!("{value}.lowerAscii()"),
+        "first" => format!("{value}[?0].orValue(null)"),
+        "last" => format!("{value}[?-1].orValue(null)"),
+        "flatten" => format!("{value}.flatten({FLATTENED})"),
+        "indexOf" | "lastIndexOf" | "lower" | "upper" => format!("_expr.{name}({})", values.join(", ")),
         "uniq" => format!("{value}.distinct()"),
         "keys" => format!("{value}.map(k, k)"),
         "values" => format!("cel.bind(m, {value}, m.map(k, m[k]))"),

@@ -1,6 +1,8 @@
 //! Programs in Expr, the language of the action `expr.eval`, as CEL.
 //!
 //! The common part has a counterpart in CEL. Everything else is refused with its name and place.
+//! The evaluator of CEL runs a translated program by the rules of Expr for missing members and
+//! indices.
 
 mod function;
 mod lexer;
@@ -62,7 +64,7 @@ impl Fault {
 /// Translates a program. `data` is CEL for the value that the program reads as `data`.
 pub(super) fn translate(source: &str, data: Option<&str>) -> Result<String, Fault> {
     let mut parser = Parser::new(source, lexer::tokens(source)?);
-    let program = parser.program()?;
+    let program = format!("_expr.eval({})", parser.program()?);
     Ok(match data {
         Some(data) => format!("cel.bind(data, {data}, {program})"),
         None if parser.reads_data => format!("cel.bind(data, null, {program})"),
@@ -101,8 +103,11 @@ pub(super) fn member(name: &str, optional: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::expression::Expression;
+    use crate::expression::{Evaluator, Expression, Scope};
+    use crate::graph::MissingPath;
 
     #[test]
     fn the_common_part_has_a_counterpart() {
@@ -111,10 +116,7 @@ mod tests {
                 "filter(steps['fetch-data'].body.items, {.score >= inputs.threshold})",
                 "steps['fetch-data'].body.items.filter(_v1, (_v1.score >= inputs.threshold))",
             ),
-            (
-                "len(filter(data, {.level == 'ERROR'}))",
-                "cel.bind(data, null, size(data.filter(_v1, (_v1.level == 'ERROR'))))",
-            ),
+            ("len(filter(xs, {.level == 'ERROR'}))", "size(inputs.xs.filter(_v1, (_v1.level == 'ERROR')))"),
             ("sum(items, {#})", "inputs.items.map(_v1, _v1).sum()"),
             ("count(inputs.xs, .ok) >= 3", "(size(inputs.xs.filter(_v1, _v1.ok)) >= 3)"),
             ("not (a in [1, \"b\"]) and b matches '^x'", "(!((inputs.a in [1, 'b'])) && inputs.b.matches('^x'))"),
@@ -136,13 +138,87 @@ mod tests {
                     " && inputs.xs.exists_one(_v1, _v1))",
                 ),
             ),
-            ("upper(trim('a')) contains \"A\"", "'a'.trim().upperAscii().contains('A')"),
+            ("upper(trim('a')) contains \"A\"", "_expr.upper('a'.trim()).contains('A')"),
             ("xs[0].name startsWith `b`", "inputs.xs[0].name.startsWith('b')"),
         ] {
-            assert_eq!(translate(program, None).as_deref(), Ok(cel), "{program}");
-            assert!(Expression::compile(cel).is_ok(), "{cel}: {:?}", Expression::compile(cel));
+            let cel = format!("_expr.eval({cel})");
+            assert_eq!(translate(program, None).as_ref(), Ok(&cel), "{program}");
+            assert!(Expression::compile(&cel).is_ok(), "{cel}: {:?}", Expression::compile(&cel));
         }
-        assert_eq!(translate("data.n", Some("{'n': 1}")).unwrap(), "cel.bind(data, {'n': 1}, data.n)");
+        assert_eq!(translate("data.n", Some("{'n': 1}")).unwrap(), "cel.bind(data, {'n': 1}, _expr.eval(data.n))");
+        assert_eq!(translate("data.n", None).unwrap(), "cel.bind(data, null, _expr.eval(data.n))");
+    }
+
+    /// Returns the value of a program, or `None` if it fails.
+    fn value_of(evaluator: &Evaluator, program: &str) -> Option<Value> {
+        let inputs = json!({
+            "n": 7, "half": 2.5, "name": "Zoë", "none": null, "tags": ["a", "b"], "nested": [1, [2, [3, [4]]]],
+            "rows": [{ "id": 1, "level": "ERROR" }, { "id": 2 }],
+        });
+        let cel = translate(program, None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let scope = Scope::new().with("input", inputs);
+        runtime.block_on(evaluator.value(&cel, &scope, MissingPath::Error)).ok()
+    }
+
+    /// The values are those of the engine of Expr, with an environment of JSON in which variables
+    /// may be undefined.
+    #[test]
+    fn programs_give_what_expr_gives() {
+        let evaluator = Evaluator::new();
+        for (program, expected) in [
+            // Numbers: JSON has one kind of them, and a division may have a fraction.
+            ("ceil(n)", json!(7)),
+            ("floor(half) + round(half) + ceil(half)", json!(8)),
+            ("n / 7", json!(1)),
+            ("n / 2", json!(3.5)),
+            ("[6 / 2 == 3, 4 / 2, {a: 2.0, b: 0.5}]", json!([true, 2, { "a": 2, "b": 0.5 }])),
+            ("float(n)", json!(7)),
+            ("sum([1.5, 1.5])", json!(3)),
+            ("string(6 / 2)", json!("3")),
+            ("int(half) + n % 2", json!(3)),
+            ("let middle = len(tags) / 4; tags[middle]", json!("a")),
+            // Lists.
+            ("flatten(nested)", json!([1, 2, 3, 4])),
+            ("tags[-1]", json!("b")),
+            ("[first(tags), last(tags), first([]), last([])]", json!(["a", "b", null, null])),
+            ("[get(tags, 1), get(tags, -2), get(tags, 9)]", json!(["b", "a", null])),
+            // Unicode.
+            ("[upper(name), lower('ÀÉ'), len(name)]", json!(["ZOË", "àé", 3])),
+            ("[indexOf('ëbb', 'b'), lastIndexOf('ëbb', 'b'), indexOf('ë', 'b')]", json!([2, 3, -1])),
+            // Missing members.
+            ("missing", json!(null)),
+            ("missing == nil && rows[1].level == nil && rows[1]['level'] == nil", json!(true)),
+            ("map(rows, {.level})", json!(["ERROR", null])),
+            ("filter(rows, {.level == 'ERROR'}) | map({.id})", json!([1])),
+            ("[missing?.a.b, missing?.a?.b ?? 'x', none?.a, data?.a]", json!([null, "x", null, null])),
+            ("[missing ?? 1, none ?? 2, n ?? 3]", json!([1, 2, 7])),
+            ("['a' in missing, 'a' not in missing, 'a' in tags]", json!([false, true, true])),
+            (
+                "[missing contains 'a', none startsWith 'a', missing endsWith 'a', none matches 'a']",
+                json!([false, false, false, false]),
+            ),
+            ("[get(missing, 'a'), get(rows[0], 'gone'), first(missing)]", json!([null, null, null])),
+        ] {
+            assert_eq!(value_of(&evaluator, program), Some(expected), "{program}");
+        }
+        for program in [
+            "missing.a",
+            "none.a",
+            "rows[0].level.a",
+            "missing > 1",
+            "missing + 1",
+            "len(missing)",
+            "tags[2]",
+            "tags[-3]",
+        ] {
+            assert_eq!(value_of(&evaluator, program), None, "{program}");
+        }
+        // The rules are those of the program alone, not those of its data.
+        let cel = translate("data", Some("input.missing")).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let scope = Scope::new().with("input", json!({}));
+        assert!(runtime.block_on(evaluator.value(&cel, &scope, MissingPath::Error)).is_err());
     }
 
     #[test]
