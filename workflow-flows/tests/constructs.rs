@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Calls, echo, env, env_with, finish, flow_with, run, runtime, step, steps, tool, with};
+use common::{Calls, InPlace, echo, env, env_with, finish, flow_with, run, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
 use workflow_flows::{ErrorClass, FlowCode, FlowDocument};
 
@@ -70,6 +70,45 @@ async fn if_and_switch_take_one_block() {
     let error = run(choose(Value::Null), json!({ "n": 6 })).await.unwrap_err();
     assert_eq!((error.code, error.step.as_str()), (FlowCode::NoCase, "route"));
     assert!(error.message.contains("\"6\"") && error.message.contains("the cases are: 5"), "{error}");
+}
+
+#[tokio::test]
+async fn a_condition_of_the_dag_engine_tells_the_branch_that_it_took() {
+    let checked = |expression: &str, default: Value| {
+        let update = |mode: &str| {
+            json!([{ "id": mode, "action": "workflow.context", "params": { "action": "update",
+                "workflow_id": "${{workflow.run_id}}", "data": { "mode": mode } } }])
+        };
+        let note = json!({ "id": "note", "action": "workflow.context", "params": { "action": "update",
+            "workflow_id": "${{workflow.run_id}}", "data": { "mode": "fast" } } });
+        let branches = json!({ "fast": update("slow"), "null": update("none") });
+        let config = json!({ "expression": expression, "branches": branches, "default": default });
+        let check = json!({ "id": "check", "type": "condition", "depends_on": ["note"], "config": config });
+        let end = json!({ "id": "end", "action": "expr.eval", "depends_on": ["check"],
+            "params": { "expression": "steps.check" } });
+        let checked = FlowDocument::new(json!({ "steps": [note, check, end] }).to_string()).check();
+        checked.flow.unwrap_or_else(|| panic!("{:?}", checked.findings))
+    };
+    let (env, _) = env_with(|calls| runtime(calls).evaluator(InPlace::default()).build()).await;
+    let told = async |expression: &str, default: Value, input: Value| {
+        let (result, run) = finish(&env, checked(expression, default), input).await;
+        let mut told = result.unwrap()["end"]["result"].clone();
+        told["output"].take();
+        (told, run.ran().await.unwrap())
+    };
+    // The branch changes what the expression reads.
+    let (fast, ran) = told("context.mode", Value::Null, Value::Null).await;
+    assert_eq!(fast, json!({ "branch": "fast", "output": null, "skipped": false }));
+    assert_eq!(ran, ["note", "note=", "check?", "slow", "slow=", "check=", "end="]);
+    // The value has no text in the language of expressions, and takes a branch.
+    let (null, _) = told("inputs.mode", json!([]), json!({ "mode": null })).await;
+    assert_eq!(null, json!({ "branch": "null", "output": null, "skipped": false }));
+    let (other, ran) = told("inputs.mode", json!([]), json!({ "mode": [1] })).await;
+    assert_eq!(other, json!({ "branch": "[1]", "output": null, "skipped": true }));
+    assert_eq!(ran, ["note", "note=", "check?", "check=", "end="]);
+    let wait = json!([{ "id": "nap", "type": "wait", "config": { "duration": "1s" } }]);
+    let (default, _) = told("inputs.mode", wait, json!({ "mode": "other" })).await;
+    assert_eq!(default, json!({ "branch": "default", "output": null }));
 }
 
 #[tokio::test]

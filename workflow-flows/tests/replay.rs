@@ -45,6 +45,13 @@ fn constructs() -> Vec<(&'static str, Flow)> {
         ("if", one(json!({ "if": { "condition": "input.n == 5", "then": block, "otherwise": null } }))),
         ("switch", one(json!({ "switch": { "value": "{{input.n}}", "cases": { "5": block }, "default": null } }))),
         (
+            "telling_switch",
+            steps(json!([with(
+                step("s", json!({ "switch": { "value": "{{input.n}}", "cases": {}, "default": null, "tells": true } })),
+                json!({ "output": "{{result}}" }),
+            )])),
+        ),
+        (
             "for",
             one(json!({ "loop": {
             "until": { "for": "{{input.list}}" }, "max": 9, "concurrency": 2,

@@ -93,8 +93,13 @@ pub struct Switch {
     pub value: Value,
     /// The blocks.
     pub cases: BTreeMap<String, Block>,
-    /// Runs if no name is equal. `None`: the run fails with F220.
+    /// Runs if no name is equal. `None`: the run fails with F220, unless the switch `tells`.
     pub default: Option<Block>,
+    /// Whether the result is `{branch, output}`, as in the dialect `opcode`: the branch that was
+    /// taken, and its result. Without a default the result also has `skipped`, which is `true` if
+    /// no case matched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells: bool,
 }
 
 /// A repetition of a block.

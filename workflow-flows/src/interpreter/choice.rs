@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use workflow_sdk::Result;
 
 use super::block::run_block;
@@ -27,7 +27,7 @@ pub(super) async fn run_switch(frame: &Frame<'_>, step: &Step, switch: &Switch) 
     let scope = &frame.scope(&Mentions::of([&switch.value]));
     let body = || async move {
         let value = as_text(&frame.render(&step.id, "switch", &switch.value, scope).await?);
-        if switch.cases.contains_key(&value) {
+        if switch.tells || switch.cases.contains_key(&value) {
             return Ok(Some(value));
         }
         if switch.default.is_some() {
@@ -38,8 +38,14 @@ pub(super) async fn run_switch(frame: &Frame<'_>, step: &Step, switch: &Switch) 
         Err(FlowError::new(FlowCode::NoCase, ErrorClass::Invalid, &step.id, message).into())
     };
     let case: Option<String> = frame.record_decision(&step.id, body).await?;
-    let taken = case.map_or(switch.default.as_ref(), |case| switch.cases.get(&case));
-    run_taken(frame, taken).await
+    let named = case.as_ref().and_then(|case| switch.cases.get(case));
+    let output = run_taken(frame, named.or(switch.default.as_ref())).await?;
+    Ok(match &switch.default {
+        _ if !switch.tells => output,
+        Some(_) if named.is_none() => json!({ "branch": "default", "output": output }),
+        Some(_) => json!({ "branch": case, "output": output }),
+        None => json!({ "branch": case, "output": output, "skipped": named.is_none() }),
+    })
 }
 
 async fn run_taken(frame: &Frame<'_>, block: Option<&Block>) -> Result<Value> {

@@ -47,7 +47,7 @@ fn switch(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> 
     let default = fields.take("default");
     let part = Part::Choice("default".to_owned());
     let default = default.and_then(|node| block::lower(lowering, node, "default", Some((index, part))));
-    Some(Kind::Switch(Switch { value, cases, default }))
+    Some(Kind::Switch(Switch { value, cases, default, tells: false }))
 }
 
 fn named_blocks(

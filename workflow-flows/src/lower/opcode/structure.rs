@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Fallbacks, action, program, step};
+use super::{Fallbacks, action, step};
 use crate::check::Code;
 use crate::document::{Data, Node};
 use crate::graph::{
@@ -108,22 +108,11 @@ fn condition(
     let inner = format!("{name}.default");
     let default = default.and_then(|node| nested(lowering, node, part, &inner, around.siblings));
     config.finish_in_place(lowering, &["expression", "branches", "default"]);
-    let expression = expression?;
-    let names: Vec<String> = cases.keys().map(|name| program::quoted(name)).collect();
-    let is_named = format!("string({expression}) in [{}]", names.join(", "));
-    step.output = Some(match default {
-        Some(_) => {
-            let branch = format!("{{{{ {is_named} ? string({expression}) : 'default' }}}}");
-            json!({ "branch": branch, "output": "{{result}}" })
-        }
-        None => {
-            let (branch, skipped) = (format!("{{{{string({expression})}}}}"), format!("{{{{ !({is_named}) }}}}"));
-            json!({ "branch": branch, "output": "{{result}}", "skipped": skipped })
-        }
-    });
-    // No branch is no failure there.
-    let default = Some(default.unwrap_or(Block::Do(Vec::new())));
-    Some(Kind::Switch(Switch { value: Value::String(format!("{{{{{expression}}}}}")), cases, default }))
+    let value = Value::String(format!("{{{{{}}}}}", expression?));
+    // The switch gives `branch`, `output` and `skipped` itself. The template stays because earlier
+    // releases recorded an output here, and a fork replays that record.
+    step.output = Some(json!("{{result}}"));
+    Some(Kind::Switch(Switch { value, cases, default, tells: true }))
 }
 
 fn repeat(
