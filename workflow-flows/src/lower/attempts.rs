@@ -73,7 +73,7 @@ impl Common {
         step.timeout = self.timeout.or(defaults.timeout);
         step.breaker = match (self.breaker, &step.kind) {
             (Breaker::Rule(rule), _) => Some(rule),
-            (Breaker::Default, Kind::Tool(tool)) => Some(default_breaker(tool)),
+            (Breaker::Default, Kind::Tool(tool)) => default_breaker(&tool.tool, &tool.args),
             _ => None,
         };
         step.limit = self.limit;
@@ -89,13 +89,36 @@ impl Common {
     }
 }
 
-/// The breaker of a tool: by its name, and by the host of a URL that is known.
-pub(crate) fn default_breaker(tool: &ToolUse) -> BreakerRule {
-    let url = tool.args.get("url").and_then(|url| url.as_str()).unwrap_or_default();
-    let host = url.split_once("://").map(|(_, rest)| rest);
-    let host = host.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.contains("{{"));
-    let name = host.map_or_else(|| tool.tool.clone(), |host| format!("{}:{host}", tool.tool));
-    BreakerRule { name, failures: 5, within: Duration::from_secs(60), open_for: Duration::from_secs(30) }
+/// Returns the breaker of a tool with these arguments: by its name, and by the host of its URL if
+/// there is one. `None` if the host is known only when the step runs: all hosts would share the
+/// breaker, so one dead host would stop the calls of the others.
+pub(crate) fn default_breaker(tool: &str, args: &serde_json::Value) -> Option<BreakerRule> {
+    let name = match args.get("url") {
+        Some(url) => match url.as_str()? {
+            // The tool knows the host.
+            url if !url.contains("://") && !url.contains('{') => tool.to_owned(),
+            url => format!("{tool}:{}", fixed_host(url)?),
+        },
+        // One template gives all arguments.
+        None if args.is_string() => return None,
+        None => tool.to_owned(),
+    };
+    Some(BreakerRule { name, failures: 5, within: Duration::from_secs(60), open_for: Duration::from_secs(30) })
+}
+
+/// Returns the host of a URL, and its port if the URL names one. `None` if it is not known before a
+/// template or an expression, each of which begins with a brace.
+fn fixed_host(url: &str) -> Option<String> {
+    let fixed = url.split('{').next()?;
+    let (_, rest) = fixed.split_once("://")?;
+    let authority = match rest.find(['/', '\\', '?', '#']) {
+        Some(end) => &rest[..end],
+        // What follows the brace may belong to the host.
+        None if fixed.len() < url.len() => return None,
+        None => rest,
+    };
+    let host = authority.rsplit('@').next()?.to_ascii_lowercase();
+    (!host.is_empty()).then_some(host)
 }
 
 pub(crate) fn read_duration(lowering: &mut Lowering<'_>, node: &Node, what: &str) -> Option<Duration> {

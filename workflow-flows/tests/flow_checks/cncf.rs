@@ -42,6 +42,24 @@ fn tasks_become_steps_of_one_graph() {
 }
 
 #[test]
+fn a_call_has_the_breaker_of_its_fixed_host() {
+    let call = |endpoint: &str| format!("{{ call: http, with: {{ method: get, endpoint: {endpoint} }} }}");
+    for (task, name) in [
+        (call("'https://bank.test/{id}'"), Some("http:bank.test")),
+        (call("{ uri: 'https://shop.test:8443' }"), Some("http:shop.test:8443")),
+        (call("'https://{host}/x'"), None),
+        (call("'${ \"https://\" + .host }'"), None),
+        ("{ call: fetch, with: { url: 'https://bank.test/x' } }".to_owned(), Some("fetch:bank.test")),
+        ("{ call: mail, with: { to: ann } }".to_owned(), Some("mail")),
+        ("{ run: { shell: { command: ls } } }".to_owned(), Some("shell.exec")),
+    ] {
+        let checked = read(&format!("  - a: {task}\n"));
+        let step = steps(&checked).iter().find(|step| matches!(step.kind, Kind::Tool(_))).unwrap();
+        assert_eq!(step.breaker.as_ref().map(|rule| rule.name.as_str()), name, "{task}");
+    }
+}
+
+#[test]
 fn names_of_tasks_may_stand_in_several_scopes() {
     let checked = read("  - a: { do: [ { a: { set: { x: 1 } } } ] }\n  - data0: { set: { x: 2 } }\n");
     let ids: Vec<&str> = steps(&checked).iter().map(|step| step.id.as_str()).collect();

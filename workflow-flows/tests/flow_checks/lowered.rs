@@ -38,6 +38,71 @@ fn defaults_stand_in_each_step() {
 }
 
 #[test]
+fn a_default_breaker_is_that_of_a_fixed_host() {
+    let breaker = |keys: &str| {
+        let flow = valid(&format!("flow: 1\nname: a\ndo:\n  - {{ id: a, {keys} }}\n"));
+        first(&flow).breaker.as_ref().map(|rule| rule.name.clone())
+    };
+    for (url, name) in [
+        ("https://bank.test", Some("http:bank.test")),
+        ("https://Bank.test:8443?x={{input.x}}", Some("http:bank.test:8443")),
+        ("https://ann:x@bank.test/{{input.x}}@y", Some("http:bank.test")),
+        ("https://{{input.host}}/x", None),
+        ("https://ann@{{input.host}}/x", None),
+        ("https://bank{{input.x}}.test/x", None),
+        ("{{input.base}}/x", None),
+        ("{{input.url ?? 'https://bank.test/x'}}", None),
+        ("/x", Some("http")),
+        ("bank.test/x", Some("http")),
+        ("/x/{{input.x}}", None),
+    ] {
+        assert_eq!(breaker(&format!("tool: http, args: {{ url: \"{url}\" }}")).as_deref(), name, "{url}");
+    }
+    assert_eq!(breaker("tool: http, args: \"{{input.request}}\""), None);
+    let named = "tool: http, args: { url: \"{{input.url}}\" }, breaker: { name: bank }";
+    assert_eq!((breaker(named).as_deref(), breaker("tool: log").as_deref()), (Some("bank"), Some("log")));
+}
+
+#[test]
+fn an_attempt_follows_each_delay() {
+    let attempts = |defaults: &str, retry: &str| {
+        let flow = valid(&format!(
+            "flow: 1\nname: a\ndefaults: {{ retry: {{ {defaults} }} }}\ndo: [ {{ id: a, tool: log, retry: {{ {retry} }} }} ]\n"
+        ));
+        first(&flow).retry.as_ref().unwrap().attempts
+    };
+    for (defaults, retry, expected) in [
+        ("attempts: 3", "delays: [1s, 2s, 3s, 4s, 5s]", 6),
+        ("attempts: 3", "delays: [1s], attempts: 4", 4),
+        ("delays: [1s, 2s, 3s, 4s, 5s]", "jitter: false", 6),
+        ("delays: [1s, 2s, 3s, 4s, 5s]", "attempts: 2", 2),
+        ("attempts: 4", "delays: []", 4),
+    ] {
+        assert_eq!(attempts(defaults, retry), expected, "{defaults} {retry}");
+    }
+}
+
+#[test]
+fn more_delays_than_attempts_may_be_are_refused_without_a_fix() {
+    let delays = vec!["1s"; 1_000].join(", ");
+    let source =
+        format!("flow: 1\nname: a\ndo: [ {{ id: a, tool: log, retry: {{ attempts: 1000, delays: [{delays}] }} }} ]\n");
+    let checked = checked(&source);
+    let found: Vec<_> = checked.findings.iter().map(|it| (it.message.as_str(), &it.fix)).collect();
+    assert_eq!(found, [("retry.attempts is 1000, and retry has 1000 delays", &None)]);
+}
+
+#[test]
+fn a_limit_without_a_name_is_that_of_its_key_or_of_its_flow() {
+    for (key, name) in [("bank:{{input.x}}", "bank"), ("{{input.x}}:bank", "flow:pay"), ("{{input.x}}", "flow:pay")] {
+        let flow = valid(&format!(
+            "flow: 1\nname: pay\ndo: [ {{ id: a, tool: log, limit: {{ key: \"{key}\", max: 2 }} }} ]\n"
+        ));
+        assert_eq!(first(&flow).limit.as_ref().unwrap().name, name, "{key}");
+    }
+}
+
+#[test]
 fn synonyms_are_written_in_one_way() {
     let source = "flow: 1\nname: a\ndo:\n  - { id: a, tool: log, when: \"{{inputs.x}}\", args: { x: \"{{ workflow_input.y }} {{{{ z\" } }\n";
     let flow = valid(source);
@@ -106,6 +171,8 @@ fn positions_count_characters_and_follow_escapes() {
     let folded =
         "flow: 1\nname: a\ndo:\n  - id: a\n    tool: log\n    args:\n      x: |\n        one\n        {{steps.b}}\n";
     assert_eq!(at(folded), [(9, 17)]);
+    let line_break = "flow: 1\nname: a\ndo:\n  - { id: a, jq: \"1 |\\n  slect(.b)\" }\n  - { id: b, tool: log }\n";
+    assert_eq!(at(line_break), [(4, 19)]);
     let json = "{\"flow\": 1, \"name\": \"a\",\n\t\"do\": [{\"id\": \"a\", \"tool\": \"log\", \"when\": \"steps.b == \\\"x\\\"\"}]}";
     assert_eq!(at(json), [(2, 51)]);
     assert_eq!(at("\u{feff}flow: 1\r\nname: a\r\ndo:\r\n  - { id: a, tol: log }\r\n"), [(4, 14)]);

@@ -1,6 +1,6 @@
 //! Tasks that call something: `call` and `run`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failure::{COMMUNICATION, error_type, raise_step};
 use super::program::{inner, literal, result_of, uri, value};
@@ -57,7 +57,8 @@ pub(super) fn lower(
         return None;
     }
     let args = with.map_or_else(|| "{}".to_owned(), |with| value(lowering, with, "with"));
-    Some(tool(cncf, lowering, task, scope, (node, &name), &args))
+    let given = with.map(Node::to_json).unwrap_or_default();
+    Some(tool(cncf, lowering, task, scope, (node, &name), &args, &given))
 }
 
 /// Lowers the call of a function of the document as the call that the function is.
@@ -76,7 +77,8 @@ fn named_function(
     lower(cncf, lowering, task, scope, call, function.get("with"))
 }
 
-/// Returns the steps that make arguments and call a tool with them.
+/// Returns the steps that make arguments and call a tool with them. `args` is the jq text of the
+/// arguments, and `given` says what is known of them without a run.
 fn tool(
     cncf: &mut Cncf<'_>,
     lowering: &mut Lowering<'_>,
@@ -84,15 +86,15 @@ fn tool(
     scope: &Scope,
     (node, name): (&Node, &str),
     args: &str,
+    given: &Value,
 ) -> Body {
     let args = beside(cncf, task, "args", scope.sight.program(args));
     let call = Call { kind: CallKind::Tool, name: name.to_owned(), span: node.span, args: None };
     lowering.outline.calls.push(call);
     let mut step = Step::new(task.id.clone(), Kind::Nothing);
     let read = json!(format!("{{{{steps['{}']}}}}", args.id));
-    let tool = ToolUse { tool: name.to_owned(), args: read, external: false, texts: false };
-    step.breaker = Some(default_breaker(&tool));
-    step.kind = Kind::Tool(tool);
+    step.breaker = default_breaker(name, given);
+    step.kind = Kind::Tool(ToolUse { tool: name.to_owned(), args: read, external: false, texts: false });
     Body::new(vec![args, step], Output::Last)
 }
 
@@ -122,7 +124,9 @@ fn http(
         "{{method: {method}, url: {url}, headers: ({headers}{authorization}), query: {query}{body}, \
          accept: [\"300-599\"], redirects: {redirect}}}"
     );
-    let Body { mut steps, .. } = tool(cncf, lowering, task, scope, (call, "http"), &args);
+    let address = endpoint.map(|node| node.get("uri").unwrap_or(node));
+    let given = json!({ "url": address.and_then(Node::text) });
+    let Body { mut steps, .. } = tool(cncf, lowering, task, scope, (call, "http"), &args, &given);
     let answer = result_of(&task.id);
     let content = beside(cncf, task, "content", output_of(form, &answer, &result_of(&steps.first()?.id)));
     let [error, raise] = unexpected(cncf, task, &answer);
@@ -278,7 +282,7 @@ fn run_shell(
     let environment = take_value(lowering, &mut fields, "environment", "{}");
     fields.finish(lowering, &["command", "arguments", "environment"]);
     let args = format!("{{command: {}, args: {arguments}, env: {environment}}}", command?);
-    let Body { mut steps, .. } = tool(cncf, lowering, task, scope, (node, SHELL), &args);
+    let Body { mut steps, .. } = tool(cncf, lowering, task, scope, (node, SHELL), &args, &Value::Null);
     let result = result_of(&task.id);
     let output = match form {
         "all" => format!("{result} | {{code: .exit_code, stdout, stderr}}"),

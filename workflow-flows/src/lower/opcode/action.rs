@@ -97,9 +97,8 @@ fn tool(
     let span = params.map_or(node.span, |params| params.span);
     let call = Call { kind: CallKind::Tool, name: action.clone(), span: node.span, args: Some((span, args.clone())) };
     lowering.outline.calls.push(call);
-    let tool = ToolUse { tool: action, args, external: false, texts: true };
-    step.breaker = Some(default_breaker(&tool));
-    Some(Kind::Tool(tool))
+    step.breaker = default_breaker(&action, &args);
+    Some(Kind::Tool(ToolUse { tool: action, args, external: false, texts: true }))
 }
 
 /// Reports an action that the format does not have, unless a plugin may have it.
