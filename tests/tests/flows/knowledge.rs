@@ -54,7 +54,8 @@ pub async fn later_runs_find_what_earlier_ones_wrote(db: Live) {
     let runtime = FlowRuntime::builder().knowledge_base(kb.clone()).tool("look", look).build();
     let worker = LocalWorker::start(db.worker(runtime).register(flow));
 
-    let keyed = learn(json!({ "key": "{{input.id}}", "tags": ["resolved", "{{input.id}}"] }));
+    let tags = json!(["resolved", "{{input.id}}", "{{['vip', input.id + '!']}}"]);
+    let keyed = learn(json!({ "key": "{{input.id}}", "tags": tags }));
     let first = start(&db, keyed.clone(), "t-1", "The printer wants paper.").await;
     assert_eq!(first.result().await.unwrap(), json!({ "base": "support", "key": "t-1", "revision": 1 }));
     let asked = start(&db, steps(json!([tool("look", "look", json!("{{input.text}}"))])), "", "printer -toner").await;
@@ -65,7 +66,7 @@ pub async fn later_runs_find_what_earlier_ones_wrote(db: Live) {
     assert_eq!(second.result().await.unwrap()["revision"], 2, "a document of this key is replaced");
     let entry = kb.find("support", "t-1").await.unwrap().unwrap();
     assert_eq!((entry.document.run, entry.document.text.as_str()), (Some(second.id()), "The toner was empty."));
-    assert_eq!(entry.document.tags, ["resolved", "t-1"]);
+    assert_eq!(entry.document.tags, ["resolved", "t-1", "vip", "t-1!"], "a list gives its items");
     assert!(keys(&kb, &KbSearch::new("paper").unwrap()).await.is_empty(), "old words are not found");
     assert_eq!(keys(&kb, &KbSearch::new("toner").unwrap()).await, ["t-1"]);
 

@@ -20,6 +20,9 @@ use super::stub::{Stubs, step_id};
 /// The time that a stub takes which never answers. The limit of the step or of the flow ends it.
 const NEVER: Duration = Duration::from_secs(20 * 365 * 86_400);
 
+/// The beginning of the name of a stub that takes the documents for a knowledge base.
+const KB: &str = "kb ";
+
 /// Carries the messages of a flow that names no channel.
 const CHANNEL: &str = "channel";
 
@@ -139,7 +142,7 @@ pub(crate) fn with_stubs(mut flow: Flow) -> Flow {
             }
             Kind::Kb(write) => {
                 let args = json!({ "title": write.title, "text": write.text, "key": write.key, "tags": write.tags });
-                ToolUse { tool: format!("kb {}", write.base), args, external: false, texts: false }
+                ToolUse { tool: format!("{KB}{}", write.base), args, external: false, texts: false }
             }
             // The message that ends a step from outside is the answer of its stub.
             Kind::Tool(call) if call.external => ToolUse { external: false, ..call.clone() },
@@ -198,8 +201,23 @@ impl Tool for StubTool {
             (true, _) => Some(Value::Null),
             (false, strict) => (!strict).then(placeholder),
         };
-        self.desk.answer(key, &self.name, call.args, example).await
+        let mut args = call.args;
+        if self.name.starts_with(KB) {
+            flatten_tags(&mut args);
+        }
+        self.desk.answer(key, &self.name, args, example).await
     }
+}
+
+/// Makes the tags of a document a list of texts, as a run does: a list among them stands for its
+/// items.
+fn flatten_tags(args: &mut Value) {
+    let Some(tags) = args.get_mut("tags").and_then(Value::as_array_mut) else { return };
+    let flat = std::mem::take(tags).into_iter().flat_map(|tag| match tag {
+        Value::Array(items) => items,
+        tag => vec![tag],
+    });
+    *tags = flat.map(|tag| if tag.is_string() { tag } else { tag.to_string().into() }).collect();
 }
 
 struct StubModel(Arc<Desk>);

@@ -109,7 +109,8 @@ fn run_starts_what_is_valid_and_nothing_else() {
     let place = Place::new();
     let with_schema =
         format!("{GOOD}input: {{ type: object, required: [x], properties: {{ x: {{ type: number }} }} }}\n");
-    fs::write(place.0.path().join("schema.yaml"), with_schema).unwrap();
+    let limited = with_schema.replace("id: b, tool: log", "id: b, tool: log, limit: { key: busy, max: 2 }");
+    fs::write(place.0.path().join("schema.yaml"), limited).unwrap();
     let workflow = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_workflow"));
         command.args(arguments).args(["--to", "runs.db"]).current_dir(place.0.path());
@@ -130,12 +131,14 @@ fn run_starts_what_is_valid_and_nothing_else() {
         assert_eq!(workflow(&["flow", verb, "good.yaml", "--connect"]).0, 2, "this program has no tools to ask");
     }
     assert_eq!(workflow(&["runs", "list", "-o", "ids"]).1, "", "nothing was started");
+    assert_eq!(workflow(&["limits", "list", "-o", "ids"]).1, "", "nothing was declared");
 
     let arguments = ["flow", "run", "schema.yaml", "--input", r#"{ "x": 7 }"#, "--actor", "ann", "--key", "one"];
     let (code, text) = workflow(&arguments);
     assert_eq!(code, 0);
     let run = text.trim();
     assert_eq!(workflow(&["runs", "list", "tag.flow:hello", "-o", "ids"]).1.trim(), run);
+    assert_eq!(workflow(&["limits", "list", "-o", "ids"]).1.trim(), "busy");
     assert_eq!(workflow(&arguments).1.trim(), run, "the key is taken");
     let shown: Value = serde_json::from_str(&workflow(&["runs", "show", run, "--json"]).1).unwrap();
     let shown = shown.to_string();
@@ -295,7 +298,7 @@ do:
   - id: judge
     recipe: { prompt: "{{steps.many[1]}}?", output: { type: object, properties: { ok: { type: boolean } } } }
   - { id: sub, flow: refund, args: { id: 1 } }
-  - { id: learn, kb: { base: support, title: T, text: "{{steps.sub.note}}" } }
+  - { id: learn, kb: { base: support, title: T, text: "{{steps.sub.note}}", tags: ["{{steps.many}}", last] } }
   - { id: tell, handoff: { to: ops, text: hi } }
   - { id: pick, decision: { prompt: which, options: { a: x, b: y } } }
   - { id: paid, wait: { event: paid, key: k }, timeout: 1h }
@@ -306,7 +309,15 @@ output: { ok: "{{steps.judge.ok}}", pick: "{{steps.pick.choice}}" }
     let (code, text) = place.says(&["run", "all.yaml", "--dry-run"]);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("output: {\"ok\":true,\"pick\":\"a\"}"), "{text}");
-    for part in ["flow refund {\"id\":1}", "kb support", "channel {", "[secret bank]", "steps.paid.total", "1?"] {
+    for part in [
+        "flow refund {\"id\":1}",
+        "kb support",
+        "\"tags\":[\"0\",\"1\",\"2\",\"last\"]",
+        "channel {",
+        "[secret bank]",
+        "steps.paid.total",
+        "1?",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use workflow_sdk::Result;
 
 use super::block::run_block;
-use super::evaluation::{as_text, prepared_key};
+use super::evaluation::{as_text, as_texts, prepared_key};
 use super::frame::Frame;
 use super::handoff;
 use super::mentions::Mentions;
@@ -61,6 +61,7 @@ async fn show(frame: &Frame<'_>, step: &Step, approval: &Approval) -> Result<Val
     let (template, scope) = (&template, &frame.scope(&Mentions::of([&template])));
     let body = || async move {
         let mut shown = frame.render(&step.id, "approval", template, scope).await?;
+        shown["to"] = as_texts(&shown["to"]).into();
         if !approval.notify.is_empty() {
             shown[VISIT] = gate_of(frame, step).visit.into();
         }
@@ -93,7 +94,12 @@ const LONGEST_SHOWN: usize = 4 * 1024;
 /// Tells each receiver through each channel. Returns what failed.
 async fn notify(frame: &Frame<'_>, step: &Step, approval: &Approval, shown: &Value) -> Vec<String> {
     let channel_default = [Value::from("")];
-    let to = shown["to"].as_array().filter(|to| !to.is_empty()).map_or(&channel_default[..], Vec::as_slice);
+    // A template that gives an empty list names no receiver, and the channel's would get the token.
+    let to = if approval.to.is_empty() {
+        &channel_default[..]
+    } else {
+        shown["to"].as_array().map(Vec::as_slice).unwrap_or_default()
+    };
     if to.len().saturating_mul(approval.notify.len()) > MOST_MESSAGES {
         return vec![format!("the receivers times the channels are more than {MOST_MESSAGES} messages; none was sent")];
     }

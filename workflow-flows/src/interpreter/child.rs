@@ -1,5 +1,6 @@
 //! Flows and Rust workflows as children.
 
+use serde::Deserialize;
 use serde_json::Value;
 use workflow_sdk::{Child, Error, Result};
 
@@ -14,7 +15,18 @@ use crate::{ErrorClass, FlowCode, FlowError, flow, is_flow};
 pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<Value> {
     let scope = frame.ctx.scope(&step.id);
     if call.is_workflow {
-        let mut args = frame.render_step(&prepared_key(&step.id), &step.id, "args", &call.args).await?;
+        let seen = &frame.scope(&Mentions::of([&call.args]));
+        let body = || async move {
+            let args = frame.render(&step.id, "args", &call.args, seen).await?;
+            // The child refuses args that are no start of a flow.
+            if is_flow(&call.name)
+                && let Ok(start) = FlowStart::deserialize(&args)
+            {
+                check_input(&start, step)?;
+            }
+            Ok(args)
+        };
+        let mut args: Value = frame.record(&prepared_key(&step.id), body).await?;
         if is_flow(&call.name) {
             act_for(&mut args, &frame.run.start.actor, &step.id)?;
         }
@@ -59,8 +71,16 @@ fn act_for(input: &mut Value, actor: &str, step: &str) -> Result<()> {
     Ok(())
 }
 
-/// Finds the version of the flow and renders its input, as one step: the child has the version that
-/// was the newest at its start.
+/// Refuses an input that does not fit the schema of the flow, as a start by a client does.
+fn check_input(start: &FlowStart, step: &Step) -> Result<()> {
+    start.check_input().map_err(|error| {
+        let message = format!("args do not fit the flow {:?}: {}", start.name, error.message);
+        FlowError::new(FlowCode::Tool, ErrorClass::Invalid, &step.id, message).into()
+    })
+}
+
+/// Finds the version of the flow, renders its input and checks it, as one step: the child has the
+/// version that was the newest at its start.
 async fn find(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<FlowStart> {
     let scope = &frame.scope(&Mentions::of([&call.args]));
     let actor = &frame.run.start.actor;
@@ -77,7 +97,9 @@ async fn find(frame: &Frame<'_>, step: &Step, call: &FlowCall) -> Result<FlowSta
             return Err(failed(ErrorClass::Invalid, message));
         };
         let input = frame.render(&step.id, "args", &call.args, scope).await?;
-        Ok(found.into_start().actor(actor).input(input))
+        let start = found.into_start().actor(actor).input(input);
+        check_input(&start, step)?;
+        Ok(start)
     };
     frame.record(&prepared_key(&step.id), body).await
 }

@@ -135,6 +135,13 @@ pub(crate) fn prepared_key(step: &str) -> String {
     format!("{step}!")
 }
 
+/// Returns the texts that a list of templates gave. A template that gave a list stands for its
+/// items.
+pub(super) fn as_texts(rendered: &Value) -> Vec<String> {
+    let given = rendered.as_array().into_iter().flatten();
+    given.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice)).map(as_text).collect()
+}
+
 /// Returns a value as text: a text as it is, any other value as JSON.
 pub(super) fn as_text(value: &Value) -> String {
     match value {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use workflow_sdk::{Error, Retry, Tx};
 
-use super::evaluation::{as_text, prepared_key};
+use super::evaluation::{as_text, as_texts, prepared_key};
 use super::frame::Frame;
 use crate::graph::{KbWrite, Step};
 use crate::policy::KB_WRITE;
@@ -22,7 +22,7 @@ pub(super) async fn run_write(frame: &Frame<'_>, step: &Step, write: &KbWrite) -
         key: if write.key.is_some() { as_text(&rendered["key"]) } else { own_key() },
         title: as_text(&rendered["title"]),
         text: as_text(&rendered["text"]),
-        tags: rendered["tags"].as_array().into_iter().flatten().map(as_text).collect(),
+        tags: as_texts(&rendered["tags"]),
         run: Some(frame.ctx.run_id()),
         written_at: frame.ctx.now().into(),
     };
