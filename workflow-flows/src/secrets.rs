@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use async_trait::async_trait;
@@ -58,36 +58,47 @@ impl fmt::Debug for FixedSecrets {
     }
 }
 
-/// Returns the secrets that this template mentions.
+/// Returns the secrets that this template mentions. One without a value is left out if each
+/// expression that reads it goes on without it, as `{{secrets.name ?? 'none'}}` does.
 pub(crate) async fn look_up(secrets: Option<&dyn Secrets>, actor: &str, template: &Value) -> Result<Seen, ToolError> {
-    let mut names = BTreeSet::new();
+    let mut names = BTreeMap::new();
     add_secret_names(template, &mut names);
     let mut seen = Seen::default();
-    for name in names {
+    for (name, is_optional) in names {
         let found = match secrets {
             Some(secrets) => secrets.get(actor, &name).await?,
             None => None,
         };
-        let Some(value) = found else {
-            let message = format!("there is no secret {name:?} for {actor:?}; add it, or name another one");
-            return Err(ToolError::new(ErrorClass::Invalid, message));
-        };
-        seen.secrets.insert(name, value);
+        match found {
+            Some(value) => drop(seen.secrets.insert(name, value)),
+            None if is_optional => seen.lacks_some = true,
+            None => {
+                let message = format!("there is no secret {name:?} for {actor:?}; add it, or name another one");
+                return Err(ToolError::new(ErrorClass::Invalid, message));
+            }
+        }
     }
     Ok(seen)
 }
 
-/// Adds the names of the secrets that the expressions of a template read.
-fn add_secret_names(template: &Value, names: &mut BTreeSet<String>) {
+/// Adds the names of the secrets that the expressions of a template read, and whether each of these
+/// expressions goes on without the secret.
+fn add_secret_names(template: &Value, names: &mut BTreeMap<String, bool>) {
     match template {
         Value::String(text) if text.contains("secrets") => {
             // The rendering tells what is wrong with a text that does not parse.
             let Ok(template) = Template::parse(text) else { return };
-            for reference in template.references() {
-                if let ("secrets", Some(Segment::Name(name))) =
-                    (reference.path.root(), reference.path.segments().first())
-                {
-                    names.insert(name.clone());
+            for expression in template.expressions() {
+                let mut own = BTreeMap::<String, bool>::new();
+                for reference in expression.references() {
+                    if let ("secrets", Some(Segment::Name(name))) =
+                        (reference.path.root(), reference.path.segments().first())
+                    {
+                        *own.entry(name.clone()).or_default() |= reference.optional;
+                    }
+                }
+                for (name, is_optional) in own {
+                    *names.entry(name).or_insert(true) &= is_optional;
                 }
             }
         }
@@ -102,6 +113,8 @@ fn add_secret_names(template: &Value, names: &mut BTreeSet<String>) {
 pub(crate) struct Seen {
     /// The secrets by name.
     secrets: BTreeMap<String, String>,
+    /// Whether there is no value for a secret that the template can do without.
+    pub(crate) lacks_some: bool,
     /// The token of the step. A secret may have the name `token`, too.
     pub(crate) token: Option<String>,
 }
@@ -147,7 +160,7 @@ mod tests {
 
     fn seen<const N: usize>(secrets: [(&str, &str); N]) -> Seen {
         let secrets = secrets.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Seen { secrets: secrets.into(), token: None }
+        Seen { secrets: secrets.into(), ..Seen::default() }
     }
 
     #[test]

@@ -542,8 +542,9 @@ async fn a_failure_is_ignored_or_replaced_or_leads_elsewhere() {
 #[tokio::test]
 async fn undo_runs_in_reverse_when_the_flow_fails() {
     let made = |id: &str| {
-        let undo = json!({ "undo": { "tool": "note", "args": format!("undo {{{{steps.{id}.n}}}}") } });
-        with(echo(id, json!({ "n": format!("{{{{input}}}} {id}") })), undo)
+        let undo = json!({ "tool": "note", "args": format!("undo {{{{result.m}}}} = {{{{steps.{id}.m}}}}") });
+        let further = json!({ "output": { "m": "{{result.n}}" }, "undo": undo });
+        with(echo(id, json!({ "n": format!("{{{{input}}}} {id}") })), further)
     };
     let (env, calls) = env_with(|calls| runtime(calls).build()).await;
     let fail = step("stop", json!({ "fail": { "class": "invalid", "message": "no {{input}}" } }));
@@ -551,9 +552,10 @@ async fn undo_runs_in_reverse_when_the_flow_fails() {
     let error = result.unwrap_err();
     assert_eq!((error.code, error.to_string().as_str()), (FlowCode::Wanted, "F251: step \"stop\": no x"));
     run.assert_ran(["a", "b", "stop", "b~", "a~"]).await;
-    assert_eq!((calls.of("undo x a"), calls.of("undo x b")), (1, 1));
+    let undone = ["undo x a = x a", "undo x b = x b"].map(|undone| calls.of(undone));
+    assert_eq!(undone, [1, 1], "an undo sees what the output gave");
     let (result, run) = finish(&env, steps(json!([made("a")])), json!("y")).await;
-    assert_eq!((result.unwrap(), calls.of("undo y a")), (json!({ "n": "y a" }), 0));
+    assert_eq!((result.unwrap(), calls.of("undo y a = y a")), (json!({ "m": "y a" }), 0));
     run.assert_ran(["a"]).await;
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{Calls, begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
+use workflow_flows::expression::Evaluator;
 use workflow_flows::graph::Recipe;
 use workflow_flows::token::Tokens;
 use workflow_flows::{
@@ -221,6 +222,24 @@ async fn secrets_reach_tools_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_secret_without_a_value_is_missing_in_an_expression_that_goes_on() {
+    let (env, _) = env_with(|calls| {
+        let secrets = FixedSecrets::default().with("bank", "t0ken");
+        runtime(calls).evaluator(Evaluator::new()).secrets(secrets).build()
+    })
+    .await;
+    let args = json!({
+        "a": "{{secrets.other ?? 'none'}}", "b": "{{has(secrets.third) ? secrets.third : 'none'}}",
+        "c": "{{secrets.other ?? null}}", "d": "{{secrets.bank ?? 'none'}}",
+    });
+    let (result, _) = finish(&env, steps(json!([echo("e", args)])), json!(null)).await;
+    assert_eq!(result.unwrap(), json!({ "a": "none", "b": "none", "c": null, "d": "[secret bank]" }));
+    let args = json!({ "a": "{{secrets.other ?? 'none'}}", "b": "{{secrets.other}}" });
+    let (result, _) = finish(&env, steps(json!([echo("e", args)])), json!(null)).await;
+    assert!(result.unwrap_err().message.contains("no secret \"other\""), "one expression needs it");
+}
+
+#[tokio::test]
 async fn a_recipe_asks_the_model_and_checks_its_answer() {
     let mut misfit = ModelAnswer::new(json!(1));
     misfit.problems.push("/: 1 is not an object".to_owned());
@@ -414,6 +433,26 @@ async fn the_tools_of_a_gate_get_its_token_and_nothing_records_it() {
         }
     }
     assert_eq!(run.finish().await.unwrap(), json!(1));
+}
+
+#[tokio::test]
+async fn only_an_approval_without_receivers_tells_the_default_of_its_channel() {
+    let build = |calls: &Calls| {
+        let calls_of_tell = calls.clone();
+        let tell = move |args: Value, _call: ToolCall| {
+            calls_of_tell.count(&format!("to {}", args["to"]));
+            async { Ok(()) }
+        };
+        runtime(calls).evaluator(Evaluator::new()).tool("tell", tell).build()
+    };
+    let (env, calls) = env_with(build).await;
+    for (to, told) in [(json!(["{{input.owners}}"]), 0), (json!([]), 1)] {
+        let approval = json!({ "to": to, "title": "?", "notify": ["tell"] });
+        let gate = steps(json!([step("gate", json!({ "approval": approval }))]));
+        let run = begin(&env, gate, json!({ "owners": [] })).await;
+        assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+        assert_eq!(calls.of("to \"\""), told, "{to}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
             return;
         }
         let Some(kind) = it.kind.or_else(|| input_kind(lowering, it)) else { return };
-        if kind == ResultKind::Boolean {
+        if kind == ResultKind::Boolean || lowering.leaves_out() {
             return;
         }
         let fix = fix(lowering, it, kind);

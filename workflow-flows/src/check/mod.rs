@@ -25,6 +25,7 @@ mod server;
 mod targets;
 mod tools;
 mod unreachable;
+mod variables;
 
 pub use catalog::{Catalog, Presence, ToolCatalog};
 pub use finding::{Code, Finding, Severity};
@@ -127,6 +128,7 @@ fn run_rules(lowering: &mut Lowering<'_>, flow: Option<&Flow>) {
     cycles::check(lowering);
     expressions::check(lowering);
     references::check(lowering);
+    variables::check(lowering);
     conditions::check(lowering);
     secrets::check(lowering);
     input::check_references(lowering, flow);
@@ -153,4 +155,52 @@ fn syntax(code: Code, fault: &Fault, lines: &Lines<'_>, root: Option<&crate::doc
     };
     finding.fix = fault.repair.as_ref().map(|text| Fix::new("repair the syntax", edit(text)));
     finding
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::expression::CALLS;
+
+    /// Each line of these documents has one fault, whose hint compares names.
+    #[test]
+    fn a_finding_that_is_not_told_has_no_hint() {
+        let lines = |head: &str, line: &str| -> String {
+            let lines = (0..200).map(|number| line.replace('#', &number.to_string()));
+            format!("{head}\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+        };
+        let native = |keys: &str| lines("flow: 1\nname: a\ndo:", &format!("  - {{ id: s#, {keys} }}"));
+        let reads = |path: &str| native(&format!("tool: x, args: {{ a: \"{{{{{path}}}}}\" }}"));
+        let keys = lines("flow: 1\nname: a\ndo:\n  - id: a\n    tool: x\n    args:", "      k#: 1");
+        let action = |keys: &str| lines("steps:", &format!("  - {{ id: s#, type: action, {keys} }}"));
+        let raise = "document: { dsl: '1.0.3', namespace: n, name: a, version: '1.0.0' }\ndo:";
+        let (native_alone, opcode, cncf) = (Dialect::Native, Dialect::Opcode, Dialect::Cncf);
+        let closed = json!({ "properties": { "url": true }, "additionalProperties": false });
+        let (empty, with_tool) = (Catalog::new(), Catalog::new().tool("x", closed));
+        let documents: [(String, Dialect, Option<&dyn ToolCatalog>); 13] = [
+            (reads("steps.t#.b"), native_alone, None),
+            (reads("inptu.b"), native_alone, None),
+            (reads("vars.b"), native_alone, None),
+            (reads("input.nme") + "input: { properties: { name: true } }\n", native_alone, None),
+            (native("tool: x, on_error: fial"), native_alone, None),
+            (native("decision: { prompt: p, options: { left: l } }, fallback: lft"), native_alone, None),
+            (lines("flow: 1\nname: a\ndag:", "  - { id: s#, tool: x, needs: [t#] }"), native_alone, None),
+            (native("tool: x"), native_alone, Some(&empty)),
+            (keys, native_alone, Some(&with_tool)),
+            (action("action: http.gett"), opcode, None),
+            (action("action: http.get, params: { urll: u }"), opcode, None),
+            (action("action: a, on_error: { strategy: fallback_step, fallback_step: t# }"), opcode, None),
+            (lines(raise, "  - s#: { raise: { error: t# } }"), cncf, None),
+        ];
+        for (source, dialect, catalog) in &documents {
+            let options = Options { dialect: Some(*dialect), catalog: *catalog, ..Options::default() };
+            let before = CALLS.get();
+            let checked = check(source, &options);
+            let (hints, shown) = (CALLS.get() - before, &source[..source.len().min(200)]);
+            assert!(checked.untold >= 100, "{} of {shown}: {:?}", checked.untold, checked.findings.first());
+            assert!((1..=MOST_FINDINGS).contains(&hints), "{hints} hints of {shown}");
+        }
+    }
 }

@@ -41,6 +41,7 @@ fn one(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
         "vars" => names(lowering, it, read, "vars"),
         "run" => names(lowering, it, read, "run"),
         "error" if has_error(lowering, it) => names(lowering, it, read, "error"),
+        "result" if it.role == Role::Undo && !read.is_guarded => names(lowering, it, read, "result"),
         "loops" => {
             let loops = loops_around(lowering, it);
             named(lowering, it, read, &loops, "no loop around this step has the id");
@@ -94,6 +95,9 @@ fn root_of_trigger(it: &Use) -> &'static str {
 /// Reports a root that is not there before a run begins. The request or the event becomes its
 /// input.
 fn foreign_root(lowering: &mut Lowering<'_>, it: &Use, read: &Read, known: &str) {
+    if lowering.leaves_out() {
+        return;
+    }
     let root = read.path.root();
     let range = read.root.clone();
     let path = lowering.pointer(it.span);
@@ -136,6 +140,9 @@ fn has_error(lowering: &Lowering<'_>, it: &Use) -> bool {
 }
 
 fn unknown_root(lowering: &mut Lowering<'_>, it: &Use, read: &Read, known: &[&str]) {
+    if lowering.leaves_out() {
+        return;
+    }
     let root = read.path.root();
     let range = read.root.clone();
     let path = lowering.pointer(it.span);
@@ -167,6 +174,10 @@ fn names(lowering: &mut Lowering<'_>, it: &Use, read: &Read, root: &str) {
     let (known, complaint): (Vec<String>, _) = match root {
         "run" => (RUN.map(str::to_owned).to_vec(), "run has no"),
         "error" => (ERROR.map(str::to_owned).to_vec(), "an error has no"),
+        "result" => match it.step.and_then(|step| lowering.outline.steps[step].output.clone()) {
+            Some(members) => (members, "the output of the step has no"),
+            None => return,
+        },
         _ if lowering.dialect != Dialect::Native => return,
         _ => (lowering.outline.variables.clone(), "no step sets"),
     };
@@ -176,6 +187,9 @@ fn names(lowering: &mut Lowering<'_>, it: &Use, read: &Read, root: &str) {
 /// Reports a name after the root that is not one of the known ones.
 fn named(lowering: &mut Lowering<'_>, it: &Use, read: &Read, known: &[String], complaint: &str) {
     let Some(name) = read.name(0).filter(|name| !known.iter().any(|it| it == name)) else { return };
+    if lowering.leaves_out() {
+        return;
+    }
     let path = lowering.pointer(it.span);
     let range = read.name_range(0);
     let byte = place(lowering, it, range.start);
@@ -200,18 +214,23 @@ fn step(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
         return unknown_step(lowering, it, read, name);
     };
     let found = order(&lowering.outline, it.step, it.role, source);
+    // The whole result of a step that was skipped is null, which is a value.
+    let may_be_null = |why: &str| read.path.segments().len() < 2 && why.starts_with("may be skipped");
+    let is_right = match &found {
+        Order::Before => true,
+        Order::Perhaps(why) if may_be_null(why) => true,
+        Order::Perhaps(_) | Order::Not(_) | Order::NotNeeded => read.is_guarded,
+    };
+    if is_right || lowering.leaves_out() {
+        return 0;
+    }
     let reader = it.step.map(|step| lowering.outline.steps[step].id.clone());
     let subject = reader.as_ref().map_or_else(|| "the output".to_owned(), |id| format!("step \"{id}\""));
     let path = lowering.pointer(it.span);
     let byte = place(lowering, it, read.name_range(0).start);
     match found {
         Order::Before => {}
-        Order::Not(_) | Order::NotNeeded | Order::Perhaps(_) if read.is_guarded => {}
         Order::Perhaps(why) => {
-            // The whole result of a step that was skipped is null, which is a value.
-            if read.path.segments().len() < 2 && why.starts_with("may be skipped") {
-                return 0;
-            }
             let end = it.original.len();
             let is_whole = read.range == (0..end);
             let fix = (is_whole && !it.is_bare)
@@ -235,6 +254,9 @@ fn step(lowering: &mut Lowering<'_>, it: &Use, read: &Read) -> usize {
 }
 
 fn unknown_step(lowering: &mut Lowering<'_>, it: &Use, read: &Read, name: &str) -> usize {
+    if lowering.leaves_out() {
+        return 0;
+    }
     let path = lowering.pointer(it.span);
     let range = read.name_range(0);
     let byte = place(lowering, it, range.start);

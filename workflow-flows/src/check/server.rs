@@ -44,6 +44,9 @@ impl Servers {
 }
 
 fn gone(lowering: &mut Lowering<'_>, call: &Call, server: &str, tools: &[String]) {
+    if lowering.leaves_out() {
+        return;
+    }
     let message = format!("the server \"{server}\" has no tool \"{}\" now", call.name);
     match nearest(&call.name, tools.iter().map(String::as_str)) {
         Some(near) => {

@@ -20,6 +20,9 @@ pub(super) fn check(lowering: &mut Lowering<'_>) {
 }
 
 fn report(lowering: &mut Lowering<'_>, id: &str, block: usize, verb: &str, named: &Named) {
+    if lowering.leaves_out() {
+        return;
+    }
     let message = format!("step \"{id}\" {verb} \"{}\"", named.id);
     if lowering.outline.find(&named.id).is_some() {
         let message = format!("{message}, which stands in another block");

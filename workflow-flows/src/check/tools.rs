@@ -79,6 +79,9 @@ fn check_service(lowering: &mut Lowering<'_>, call: &Call, is_there: bool) {
 }
 
 pub(super) fn unknown(lowering: &mut Lowering<'_>, catalog: &dyn ToolCatalog, call: &Call, names: &[String]) {
+    if lowering.leaves_out() {
+        return;
+    }
     let kind = call.kind.name();
     let message = format!("no {kind} \"{}\" in this worker", call.name);
     if let Some(near) = nearest(&call.name, names.iter().map(String::as_str)) {
@@ -145,6 +148,9 @@ pub(super) fn check_given(lowering: &mut Lowering<'_>, given: &Given<'_>, schema
     let violations = schema::violations(&validator, value, *has_templates);
     let fits = violations.is_empty();
     for (pointer, message) in violations {
+        if lowering.leaves_out() {
+            continue;
+        }
         let name = message.strip_prefix('"').and_then(|rest| rest.strip_suffix("\" is not a property"));
         let is_free = |key: &&str| value.get(*key).is_none();
         let near = name.and_then(|name| nearest(name, properties.iter().map(String::as_str).filter(is_free)));

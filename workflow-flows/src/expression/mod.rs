@@ -32,6 +32,7 @@ pub(crate) use hint::CALLS;
 pub use hint::nearest;
 pub(crate) use hint::operator_repair;
 pub use jq::jq_helper;
+pub(crate) use jq::{faults as jq_faults, filter_repair};
 pub use limits::{ExpressionLimits, InvalidExpressionLimit};
 pub use parse::Expression;
 pub use path::{Path, Segment};

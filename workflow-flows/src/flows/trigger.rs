@@ -150,6 +150,11 @@ impl Flows {
         };
         let template = Value::from(template);
         let seen = look_up(self.secrets.as_deref(), account, &template).await.map_err(|_| missing())?;
+        // The fallback is written in the document, so whatever can read the document could sign a
+        // request.
+        if seen.lacks_some {
+            return Err(missing());
+        }
         let scope = Scope::new().with("secrets", seen.to_value());
         let rendered = self.evaluator.render(&template, &scope, MissingPath::Error).await.map_err(|_| missing())?;
         rendered.as_str().filter(|secret| !secret.is_empty()).map(ToOwned::to_owned).ok_or_else(missing)

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use workflow_sdk::NameSubject;
+use workflow_sdk::internal::check_name;
+
 use super::block;
 use super::context::Lowering;
 use super::fields::Fields;
 use super::keys::{self, KindKeys};
+use super::names::{filled, key, name};
 use super::outline::{Call, CallKind, Named, Part, Role, Shape};
 use crate::ErrorClass;
 use crate::check::{Code, Edit, Fix};
@@ -14,6 +18,9 @@ use crate::graph::{Backoff, BreakerRule, Kind, LimitRule, OnError, RetryRule, St
 
 /// The kinds whose steps call something, so that the document's defaults hold for them.
 const CALLING: [&str; 4] = ["tool", "recipe", "handoff", "kb"];
+
+/// The most attempts of a step, the first one included.
+const MOST_ATTEMPTS: u32 = 1_000;
 
 /// The classes of errors by their names.
 pub(crate) const CLASSES: [(&str, ErrorClass); 6] = [
@@ -54,9 +61,12 @@ impl Common {
         let owner = format!("step \"{}\"", lowering.outline.steps[step].id);
         let [retry, timeout, breaker, limit, on_error, undo, output] =
             ["retry", "timeout", "breaker", "limit", "on_error", "undo", "output"].map(&mut take);
+        let members = output.and_then(Node::entries);
+        lowering.outline.steps[step].output =
+            members.map(|members| members.iter().map(|member| member.key.clone()).collect());
         Self {
             retry: retry.and_then(|node| read_retry(lowering, node, &owner)),
-            timeout: timeout.and_then(|node| read_duration(lowering, node, "timeout")),
+            timeout: timeout.and_then(|node| read_time(lowering, node, "timeout")),
             breaker: breaker.map_or(Breaker::Default, |node| read_breaker(lowering, node, &owner)),
             limit: limit.and_then(|node| read_limit(lowering, node, &owner)),
             on_error: on_error.and_then(|node| read_on_error(lowering, node, step)).unwrap_or_default(),
@@ -146,6 +156,15 @@ pub(crate) fn read_duration(lowering: &mut Lowering<'_>, node: &Node, what: &str
     None
 }
 
+/// Reads a duration in which something has to happen, so that 0 is too short.
+pub(crate) fn read_time(lowering: &mut Lowering<'_>, node: &Node, what: &str) -> Option<Duration> {
+    let duration = read_duration(lowering, node, what)?;
+    if duration.is_zero() {
+        lowering.error(Code::F013, node.span, format!("{what} is 0; it has to be longer"));
+    }
+    Some(duration)
+}
+
 /// `5 minutes`, `10 sec`, `1.5s`, `30`.
 fn repaired_duration(text: &str) -> Option<String> {
     let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
@@ -184,8 +203,9 @@ pub(crate) fn read_retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) 
     let (base_delay, base_longest) = delays_of(&base.backoff);
     let mut fields = Fields::read(lowering, node, format!("retry of {owner}"))?;
     let why = "it counts the first try, so 1 or more";
-    let attempts = fields.take("attempts");
-    let attempts = attempts.and_then(|node| lowering.number(node, "retry.attempts", 1, 1_000, why));
+    let count = fields.take("attempts");
+    let attempts = count.and_then(|node| lowering.number(node, "retry.attempts", 1, u64::from(MOST_ATTEMPTS), why));
+    let attempts = attempts.and_then(|number| u32::try_from(number).ok());
     let delay = fields.take("delay").and_then(|node| read_duration(lowering, node, "retry.delay"));
     let longest = fields.take("max_delay").and_then(|node| read_duration(lowering, node, "retry.max_delay"));
     let jitter = fields.take("jitter").and_then(|node| lowering.flag(node, "retry.jitter"));
@@ -193,6 +213,19 @@ pub(crate) fn read_retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) 
         let list = lowering.nodes(node);
         list.into_iter().filter_map(|node| read_duration(lowering, node, "retry.delays")).collect::<Vec<_>>()
     });
+    // Each delay is the wait before one more attempt.
+    let waits = delays.as_ref().map(Vec::len).filter(|count| *count > 0);
+    let needed = waits.map(|count| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1));
+    if let (Some(node), Some(attempts), Some(needed)) = (count, attempts, needed)
+        && attempts < needed
+    {
+        let message = format!("retry.attempts is {attempts}, and retry has {} delays", needed - 1);
+        let finding = match needed {
+            ..=MOST_ATTEMPTS => lowering.replace(node, message, needed),
+            _ => lowering.error(Code::F013, node.span, message),
+        };
+        finding.help("it counts the first try, so it is one more than the delays");
+    }
     let names = ["none", "constant", "linear", "exponential"].map(|name| (name, name));
     let backoff = fields.take("backoff");
     let kind = backoff.and_then(|node| lowering.choice(node, "retry.backoff", &names));
@@ -223,7 +256,7 @@ pub(crate) fn read_retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) 
         },
     };
     Some(RetryRule {
-        attempts: attempts.and_then(|number| u32::try_from(number).ok()).unwrap_or(base.attempts),
+        attempts: attempts.or(needed).unwrap_or(base.attempts),
         backoff,
         jitter: jitter.unwrap_or(base.jitter),
         on: on.unwrap_or(base.on),
@@ -244,11 +277,13 @@ fn read_breaker(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Breake
         return Breaker::None;
     }
     let Some(mut fields) = Fields::read(lowering, node, format!("breaker of {owner}")) else { return Breaker::Default };
-    let name = fields.require(lowering, "name", "\"bank\"").and_then(|node| lowering.text(node, "breaker.name"));
+    let node = fields.require(lowering, "name", "\"bank\"");
+    let name = node.and_then(|node| name(lowering, node, "breaker.name", NameSubject::Breaker));
     let failures = fields.take("failures");
-    let failures = failures.and_then(|node| lowering.number(node, "breaker.failures", 1, 1_000_000, ""));
-    let within = fields.take("within").and_then(|node| read_duration(lowering, node, "breaker.within"));
-    let open_for = fields.take("open_for").and_then(|node| read_duration(lowering, node, "breaker.open_for"));
+    let most = u64::from(workflow_sdk::Breaker::MAX_FAILURES);
+    let failures = failures.and_then(|node| lowering.number(node, "breaker.failures", 1, most, ""));
+    let within = fields.take("within").and_then(|node| read_time(lowering, node, "breaker.within"));
+    let open_for = fields.take("open_for").and_then(|node| read_time(lowering, node, "breaker.open_for"));
     fields.finish(lowering, keys::BREAKER);
     name.map_or(Breaker::Default, |name| {
         Breaker::Rule(BreakerRule {
@@ -262,16 +297,34 @@ fn read_breaker(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Breake
 
 fn read_limit(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<LimitRule> {
     let mut fields = Fields::read(lowering, node, format!("limit of {owner}"))?;
-    let name = fields.take("name").and_then(|node| lowering.text(node, "limit.name"));
-    let key = fields.require(lowering, "key", "\"llm:{{input.account}}\"");
-    let key = key.and_then(|node| lowering.template_text(node, "limit.key", Role::Plain));
-    let max = fields.require(lowering, "max", "10");
-    let max = max.and_then(|node| lowering.number(node, "limit.max", 1, 1_000_000, ""));
+    let name_node = fields.take("name");
+    let name = name_node.and_then(|node| lowering.text(node, "limit.name"));
+    let key_node = fields.require(lowering, "key", "\"llm:{{input.account}}\"");
+    let key = key_node.and_then(|node| key(lowering, node, "limit.key", NameSubject::LimitKey));
+    let max_node = fields.require(lowering, "max", "10");
+    let max = max_node.and_then(|node| lowering.number(node, "limit.max", 1, 1_000_000, ""));
     fields.finish(lowering, keys::LIMIT);
-    let (key, max) = (key?, u32::try_from(max?).ok()?);
+    let (key, max, max_node) = (key?, u32::try_from(max?).ok()?, max_node?);
     // Steps whose keys begin alike share the limit.
     let fixed = key.split("{{").next().unwrap_or_default().trim_matches(|c: char| !c.is_alphanumeric());
-    let name = name.unwrap_or_else(|| if fixed.is_empty() { "flow".to_owned() } else { fixed.to_owned() });
+    let name = name.unwrap_or_else(|| match fixed {
+        // All flows share the names of limits, so this one has the flow's name.
+        "" => {
+            let flow = lowering.root.get("name").and_then(Node::text).or(lowering.options.name);
+            format!("flow:{}", flow.unwrap_or_default())
+        }
+        fixed => fixed.to_owned(),
+    });
+    if let Err(error) = check_name(NameSubject::Limit, &name) {
+        lowering.error(Code::F013, name_node.unwrap_or(node).span, error.to_string());
+        return None;
+    }
+    let (first, place) = *lowering.outline.limits.entry(name.clone()).or_insert((max, max_node.span));
+    if first != max {
+        let line = lowering.line(place);
+        let message = format!("limit.max is {max}; the limit \"{name}\" has {first} in line {line}");
+        lowering.replace(max_node, message, first).help("give all steps of a limit one max, or name the limits apart");
+    }
     Some(LimitRule { name, key, max })
 }
 
@@ -279,7 +332,7 @@ fn read_undo(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<To
     let mut fields = Fields::read(lowering, node, format!("undo of {owner}"))?;
     let tool = fields.require(lowering, "tool", "\"http\"");
     let span = tool.map(|node| node.span);
-    let tool = tool.and_then(|node| lowering.text(node, "undo.tool"));
+    let tool = tool.and_then(|node| filled(lowering, node, "undo.tool"));
     let args = fields.take("args");
     let value = args.map(|node| lowering.template(node, "undo.args", Role::Undo)).unwrap_or_default();
     fields.finish(lowering, keys::UNDO);

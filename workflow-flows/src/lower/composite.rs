@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::attempts::read_duration;
 use super::block;
 use super::context::Lowering;
@@ -12,7 +14,7 @@ use super::outline::{Part, Role};
 use super::step::Chosen;
 use crate::check::{Code, Edit, Fix};
 use crate::document::{Data, Node};
-use crate::expression::nearest;
+use crate::expression::{ResultKind, Template, nearest};
 use crate::graph::{AtMax, Kind, Loop, OnItemError, Parallel, ParallelMode, Switch, Until};
 
 pub(crate) fn lower(lowering: &mut Lowering<'_>, chosen: &Chosen<'_>, fields: &mut Fields<'_>) -> Option<Kind> {
@@ -131,6 +133,7 @@ fn repeat(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> 
     let is_turning = matches!(until, Some(Until::While(_) | Until::Until(_)));
     lowering.outline.steps[index].is_turning = is_turning;
     let max = read_max(lowering, &mut inner, node, is_turning);
+    refuse_items(lowering, inner.peek("for").map_or(node, |entry| &entry.value), until.as_ref(), max);
     let every = inner.take("every").and_then(|node| read_duration(lowering, node, "loop.every"));
     let concurrency = inner.take("concurrency").and_then(|node| {
         if is_turning {
@@ -172,7 +175,9 @@ fn read_until(lowering: &mut Lowering<'_>, key: &str, node: &Node) -> Option<Unt
             }
             Data::List(_) => Some(Until::For(lowering.template(node, "loop.for", Role::Plain))),
             Data::Text(text) if text.contains("{{") => {
-                Some(Until::For(lowering.template(node, "loop.for", Role::Plain)))
+                let template = lowering.template(node, "loop.for", Role::Plain);
+                refuse_no_list(lowering, node, &template);
+                Some(Until::For(template))
             }
             Data::Text(text) => {
                 let message = format!("loop.for is the text \"{text}\"; it has to be a list or a template");
@@ -184,6 +189,30 @@ fn read_until(lowering: &mut Lowering<'_>, key: &str, node: &Node) -> Option<Unt
                 None
             }
         },
+    }
+}
+
+/// Reports a template that never gives a list: it has text around its expressions, or its one
+/// expression gives a value of another kind.
+fn refuse_no_list(lowering: &mut Lowering<'_>, node: &Node, template: &Value) {
+    // A template that does not parse is reported with the other expressions.
+    let Some(Ok(template)) = template.as_str().map(Template::parse) else { return };
+    let kind = match template.expressions().next() {
+        Some(expression) if template.is_whole() => expression.kind(),
+        _ => Some(ResultKind::Text),
+    };
+    if let Some(kind) = kind.filter(|kind| !matches!(kind, ResultKind::List | ResultKind::Sum)) {
+        let message = format!("loop.for is {}; it has to be a list", kind.name());
+        lowering.error(Code::F013, node.span, message).help("one template alone, as \"{{input.items}}\"");
+    }
+}
+
+/// Reports a fixed list with more items than the loop takes.
+fn refuse_items(lowering: &mut Lowering<'_>, node: &Node, until: Option<&Until>, max: u32) {
+    let Some(Until::For(Value::Array(items))) = until else { return };
+    if items.len() > max as usize {
+        let message = format!("loop.for has {} items; {max} is the loop's max", items.len());
+        lowering.error(Code::F050, node.span, message).help("take fewer, or allow more with max");
     }
 }
 

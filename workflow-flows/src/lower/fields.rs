@@ -69,8 +69,7 @@ impl<'n> Fields<'n> {
     pub(crate) fn finish_in_place(&mut self, lowering: &mut Lowering<'_>, known: &[&str]) {
         let given: Vec<&str> = self.entries.iter().map(|entry| entry.key.as_str()).collect();
         for entry in self.rest() {
-            if lowering.is_full() {
-                lowering.untold += 1;
+            if lowering.leaves_out() {
                 continue;
             }
             let free = known.iter().copied().filter(|name| !given.contains(name));

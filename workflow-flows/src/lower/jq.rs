@@ -1,4 +1,4 @@
-//! The faults of a jq program that can be seen without the helper process that compiles it.
+//! The faults of a jq program that can be seen without its compiler.
 
 /// Returns the byte and the message of a fault of a jq program's quotes and brackets.
 pub(crate) fn fault(text: &str) -> Option<(usize, String)> {

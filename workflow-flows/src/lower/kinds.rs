@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use workflow_sdk::{NameSubject, RunId};
 
 use super::attempts::{CLASSES, read_duration};
 use super::block;
@@ -10,6 +12,7 @@ use super::composite;
 use super::context::Lowering;
 use super::fields::Fields;
 use super::keys;
+use super::names::{filled, filled_template, key, name};
 use super::outline::{Call, CallKind, Part, Role};
 use super::step::Chosen;
 use crate::ErrorClass;
@@ -19,6 +22,7 @@ use crate::expression::nearest;
 use crate::graph::{
     Approval, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, OnReject, Recipe, Step, ToolUse, Wait,
 };
+use crate::instant::parse_instant;
 use crate::policy::KB_WRITE;
 
 /// Lowers the kind of a step and the keys beside it.
@@ -60,7 +64,7 @@ fn tool(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> Op
         lowering.error(Code::F013, node.span, "tool is empty").help("name a tool; a gate for a person is `approval`");
         return None;
     }
-    let tool = lowering.text(node, "tool")?;
+    let tool = filled(lowering, node, "tool")?;
     let call = Call {
         kind: CallKind::Tool,
         name: tool.clone(),
@@ -78,7 +82,7 @@ fn recipe(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -> 
     let mut recipe =
         Recipe { name: None, model: None, system: None, prompt: None, output: None, max_tokens: None, repair: 0, args };
     if matches!(node.data, Data::Text(_)) {
-        let name = lowering.text(node, "recipe")?;
+        let name = filled(lowering, node, "recipe")?;
         lowering.outline.calls.push(Call { kind: CallKind::Recipe, name: name.clone(), span: node.span, args: None });
         recipe.name = Some(name);
         return Some(Kind::Recipe(recipe));
@@ -187,7 +191,7 @@ fn decision(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -
     inner.finish(lowering, keys::DECISION);
     let fallback = fields.take("fallback").and_then(|node| {
         let choice = lowering.text(node, "fallback")?;
-        if !options.is_empty() && !options.contains_key(&choice) {
+        if !options.is_empty() && !options.contains_key(&choice) && !lowering.leaves_out() {
             let names: Vec<&str> = options.keys().map(String::as_str).collect();
             let message = format!("fallback is \"{choice}\", which is no option; the options: {}", names.join(", "));
             match nearest(&choice, names.iter().copied()) {
@@ -202,12 +206,12 @@ fn decision(lowering: &mut Lowering<'_>, node: &Node, fields: &mut Fields<'_>) -
 
 fn kb(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option<Kind> {
     let mut inner = Fields::read(lowering, node, format!("kb of {}", fields.owner))?;
-    let base = inner.require(lowering, "base", "support").and_then(|node| lowering.text(node, "kb.base"));
+    let base = inner.require(lowering, "base", "support").and_then(|node| filled(lowering, node, "kb.base"));
     let title = inner.require(lowering, "title", "\"Ticket {{input.id}}\"");
     let title = title.and_then(|node| lowering.template_text(node, "kb.title", Role::Plain));
     let text = inner.require(lowering, "text", "\"{{steps.summarize.summary}}\"");
     let text = text.and_then(|node| lowering.template_text(node, "kb.text", Role::Plain));
-    let key = inner.take("key").and_then(|node| lowering.template_text(node, "kb.key", Role::Plain));
+    let key = inner.take("key").and_then(|node| filled_template(lowering, node, "kb.key", Role::Plain));
     let tags = inner.take("tags").map(|node| texts(lowering, node, "kb.tags")).unwrap_or_default();
     inner.finish(lowering, keys::KB);
     let args = Some((node.span, json!({ "base": base, "key": key, "tags": tags })));
@@ -231,14 +235,11 @@ fn wait(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option
     let given: Vec<&str> = ["for", "until", "event"].into_iter().filter(|key| inner.peek(key).is_some()).collect();
     let wait = match given.as_slice() {
         ["for"] => inner.take("for").and_then(|node| read_duration(lowering, node, "wait.for")).map(Wait::For),
-        ["until"] => {
-            let until = inner.take("until");
-            until.and_then(|node| lowering.template_text(node, "wait.until", Role::Plain)).map(Wait::Until)
-        }
+        ["until"] => inner.take("until").and_then(|node| until(lowering, node)).map(Wait::Until),
         [_event] => {
-            let name = inner.take("event").and_then(|node| lowering.text(node, "wait.event"));
-            let key = inner.require(lowering, "key", "\"{{input.order.id}}\"");
-            let key = key.and_then(|node| lowering.template_text(node, "wait.key", Role::Plain));
+            let name = inner.take("event").and_then(|node| name(lowering, node, "wait.event", NameSubject::Event));
+            let node = inner.require(lowering, "key", "\"{{input.order.id}}\"");
+            let key = node.and_then(|node| key(lowering, node, "wait.key", NameSubject::EventKey));
             let matches = inner.take("match").and_then(|node| lowering.condition(node, "wait.match", Role::Match));
             name.zip(key).map(|(name, key)| Wait::Event { name, key, matches })
         }
@@ -262,11 +263,34 @@ fn wait(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option
     wait.map(Kind::Wait)
 }
 
+/// Reads the time of a wait. A text without a template is parsed here, because it will be the same
+/// when the step runs.
+fn until(lowering: &mut Lowering<'_>, node: &Node) -> Option<String> {
+    let until = lowering.template_text(node, "wait.until", Role::Plain)?;
+    if !until.contains("{{")
+        && let Err(message) = parse_instant(&until, Timestamp::UNIX_EPOCH)
+    {
+        lowering.error(Code::F013, node.span, format!("wait.until: {message}"));
+    }
+    Some(until)
+}
+
+/// Reads the run to which an event goes.
+fn receiver(lowering: &mut Lowering<'_>, node: &Node) -> Option<String> {
+    let to = lowering.template_text(node, "emit.to", Role::Plain)?;
+    if !to.contains("{{") && to.parse::<RunId>().is_err() {
+        let message = format!("emit.to is \"{to}\", which is not the id of a run");
+        lowering.error(Code::F013, node.span, message).help("as to: \"{{input.run}}\"");
+    }
+    Some(to)
+}
+
 fn emit(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option<Kind> {
     let mut inner = Fields::read(lowering, node, format!("emit of {}", fields.owner))?;
-    let event = inner.require(lowering, "event", "paid").and_then(|node| lowering.text(node, "emit.event"));
-    let key = inner.take("key").and_then(|node| lowering.template_text(node, "emit.key", Role::Plain));
-    let to = inner.take("to").and_then(|node| lowering.template_text(node, "emit.to", Role::Plain));
+    let event = inner.require(lowering, "event", "paid");
+    let event = event.and_then(|node| name(lowering, node, "emit.event", NameSubject::Event));
+    let key = inner.take("key").and_then(|node| key(lowering, node, "emit.key", NameSubject::EventKey));
+    let to = inner.take("to").and_then(|node| receiver(lowering, node));
     let data = inner.take("data").map(|node| lowering.template(node, "emit.data", Role::Plain)).unwrap_or_default();
     if key.is_some() == to.is_some() && inner.peek("key").is_some() == inner.peek("to").is_some() {
         let message = format!("{} needs one of \"key\" and \"to\"", inner.owner);
@@ -280,7 +304,7 @@ fn call(lowering: &mut Lowering<'_>, chosen: &Chosen<'_>, fields: &mut Fields<'_
     let is_workflow = chosen.keys.name == "workflow";
     let (_, args) = args(lowering, fields, Role::Plain);
     let detach = fields.take("detach").and_then(|node| lowering.flag(node, "detach")).unwrap_or_default();
-    let queue = fields.take("queue").and_then(|node| lowering.text(node, "queue"));
+    let queue = fields.take("queue").and_then(|node| name(lowering, node, "queue", NameSubject::Queue));
     let text = lowering.text(chosen.node, chosen.keys.name)?;
     let (name, version) = text.split_once('@').map_or((text.as_str(), None), |(name, version)| (name, Some(version)));
     if name.is_empty() || version == Some("") {

@@ -16,6 +16,7 @@ mod joins;
 mod jq;
 pub(crate) mod keys;
 mod kinds;
+mod names;
 mod native;
 mod opcode;
 pub(crate) mod outline;

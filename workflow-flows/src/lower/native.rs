@@ -21,7 +21,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, root: &Node) -> Option<Flow> {
     let name = read_name(lowering, &mut fields);
     let description = fields.take("description").and_then(|node| lowering.text(node, "description"));
     let input = fields.take("input").and_then(|node| schema::read(lowering, node, "input"));
-    let timeout = fields.take("timeout").and_then(|node| attempts::read_duration(lowering, node, "timeout"));
+    let timeout = fields.take("timeout").and_then(|node| attempts::read_time(lowering, node, "timeout"));
     let choices = [("fail", OnTimeout::Fail), ("cancel", OnTimeout::Cancel), ("pause", OnTimeout::Pause)];
     let on_timeout = fields.take("on_timeout").and_then(|node| lowering.choice(node, "on_timeout", &choices));
     if let Some(node) = fields.take("defaults") {
@@ -107,7 +107,7 @@ pub(crate) fn repaired_name(text: &str) -> String {
 fn defaults(lowering: &mut Lowering<'_>, node: &Node) {
     let Some(mut fields) = Fields::read(lowering, node, "defaults") else { return };
     let timeout = fields.take("timeout");
-    lowering.defaults.timeout = timeout.and_then(|node| attempts::read_duration(lowering, node, "defaults.timeout"));
+    lowering.defaults.timeout = timeout.and_then(|node| attempts::read_time(lowering, node, "defaults.timeout"));
     let retry = fields.take("retry");
     lowering.defaults.retry = retry.and_then(|node| attempts::read_retry(lowering, node, "the defaults"));
     fields.finish(lowering, keys::DEFAULTS);

@@ -1,6 +1,6 @@
 //! The outline: where the steps and expressions of a flow stand, for the checks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::reference::Read;
@@ -80,6 +80,8 @@ pub(crate) struct StepOutline {
     pub(crate) transition: Option<Transition>,
     pub(crate) goto: Option<Named>,
     pub(crate) max_visits: Option<u32>,
+    /// The members of the result, if the step's `output` is a map of them.
+    pub(crate) output: Option<Vec<String>>,
     pub(crate) aliases: Vec<String>,
 }
 
@@ -100,7 +102,8 @@ impl StepOutline {
 pub(crate) enum Role {
     /// Arguments of a tool: the only place for secrets.
     ToolArgs,
-    /// Arguments of an undo: as [`Role::ToolArgs`], and sees the step's result.
+    /// Arguments of an undo: as [`Role::ToolArgs`], and sees what the step became, after its
+    /// `output`.
     Undo,
     /// A condition before the step.
     When,
@@ -214,6 +217,8 @@ pub(crate) struct Outline {
     pub(crate) calls: Vec<Call>,
     /// The names that `set` steps give.
     pub(crate) variables: Vec<String>,
+    /// The number of each limit, and where it stands first.
+    pub(crate) limits: BTreeMap<String, (u32, Span)>,
     /// The first step of each id and of each further name.
     names: HashMap<String, usize>,
 }

@@ -70,11 +70,12 @@ pub(crate) fn begin(lowering: &mut Lowering<'_>, id: &str, id_span: Span, span: 
         transition: None,
         goto: None,
         max_visits: None,
+        output: None,
         aliases: Vec::new(),
     });
-    if first.is_some() && lowering.is_full() {
-        lowering.untold += 1;
-    } else if let Some(first) = first {
+    if let Some(first) = first
+        && !lowering.leaves_out()
+    {
         let line = lowering.line(lowering.outline.steps[first].id_span);
         let path = lowering.pointer(id_span);
         let free = (2..100).map(|number| format!("{id}_{number}")).find(|name| lowering.outline.find(name).is_none());
@@ -238,8 +239,7 @@ fn finish(lowering: &mut Lowering<'_>, fields: Fields<'_>, chosen: Option<&Chose
     let given: Vec<&str> = fields.rest().map(|entry| entry.key.as_str()).collect();
     let owner = fields.owner.clone();
     for entry in fields.rest() {
-        if lowering.is_full() {
-            lowering.untold += 1;
+        if lowering.leaves_out() {
             continue;
         }
         let Some(why) = misplaced(&entry.key, chosen, shape) else {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use workflow_sdk::NameSubject;
+
 use super::attempts::read_duration;
 use super::context::Lowering;
 use super::fields::Fields;
 use super::keys;
+use super::names::{filled_template, name};
 use super::outline::Role;
 use crate::check::Code;
 use crate::document::Node;
@@ -65,9 +68,9 @@ fn one(lowering: &mut Lowering<'_>, node: &Node) -> Option<Trigger> {
             let node = fields.require(lowering, "path", "orders");
             let path = node.and_then(|node| webhook_path(lowering, node));
             let secret = fields.take("secret");
-            let secret = secret.and_then(|node| lowering.template_text(node, "webhook.secret", Role::Trigger));
+            let secret = secret.and_then(|node| filled_template(lowering, node, "webhook.secret", Role::Trigger));
             let key = fields.take("key");
-            let key = key.and_then(|node| lowering.template_text(node, "webhook.key", Role::Trigger));
+            let key = key.and_then(|node| filled_template(lowering, node, "webhook.key", Role::Trigger));
             fields.finish(lowering, keys::WEBHOOK);
             path.map(|path| Trigger::Webhook { path, secret, key })
         }
@@ -75,11 +78,12 @@ fn one(lowering: &mut Lowering<'_>, node: &Node) -> Option<Trigger> {
             let inner = fields.take("event")?;
             fields.finish(lowering, &["event"]);
             let mut fields = Fields::read(lowering, inner, "an event")?;
-            let name =
-                fields.require(lowering, "name", "order.created").and_then(|node| lowering.text(node, "event.name"));
+            let node = fields.require(lowering, "name", "order.created");
+            let name = node.and_then(|node| name(lowering, node, "event.name", NameSubject::Event));
             let matches = fields.take("match");
             let matches = matches.and_then(|node| lowering.condition(node, "event.match", Role::Match));
-            let key = fields.take("key").and_then(|node| lowering.template_text(node, "event.key", Role::Trigger));
+            let key = fields.take("key");
+            let key = key.and_then(|node| filled_template(lowering, node, "event.key", Role::Trigger));
             fields.finish(lowering, keys::EVENT);
             name.map(|name| Trigger::Event { name, matches, key })
         }

@@ -69,6 +69,22 @@ fn each_fix_makes_its_document_valid() {
 }
 
 #[test]
+fn a_misspelled_filter_has_a_fix_if_the_program_compiles_with_it() {
+    for (program, title) in [
+        (".input.x | slect(.y)", Some("write \"select\"")),
+        (".input.x | mapp(.y)", Some("write \"map\"")),
+        // `map` needs an argument.
+        (".input.x | mapp", None),
+        // `group_by` is more than one slip away.
+        (".input.x | group(.y)", None),
+    ] {
+        let checked = checked(&format!("flow: 1\nname: a\ndo: [ {{ id: a, jq: \"{program}\" }} ]\n"));
+        let fix = checked.findings[0].fix.as_ref();
+        assert_eq!(fix.map(|fix| fix.title.as_str()), title, "{program}");
+    }
+}
+
+#[test]
 fn every_code_has_a_broken_document() {
     let all: String = files("broken").iter().map(|name| file(&format!("broken/{name}"))).collect();
     for code in [
@@ -87,6 +103,12 @@ fn the_messages_say_what_is_meant() {
         ("kind_two", "step \"x\" has the kinds \"tool\" and \"wait\"; a step has one"),
         ("id_twice", "id \"pay\" stands already in line 5"),
         ("type_attempts", "retry.attempts is 0; it counts the first try, so 1 or more"),
+        ("limit_numbers", "limit.max is 5; the limit \"llm\" has 10 in line 5"),
+        ("limit_name", "limit name \"\" is empty; use 1 to 255 bytes without control characters"),
+        ("name_empty", "tool is empty"),
+        ("time_zero", "timeout is 0; it has to be longer"),
+        ("retry_delays", "retry.attempts is 3, and retry has 5 delays"),
+        ("loop_variable", "loop.concurrency is 5, and the items of \"each\" share vars.sum, which they set"),
         ("target_next", "step \"check\" goes to \"refnd\", which does not exist; did you mean \"refund\"?"),
         ("needs_cycle", "the steps need each other: a -> c -> b -> a"),
         ("unreachable", "nothing leads to step \"old\""),
@@ -97,9 +119,11 @@ fn the_messages_say_what_is_meant() {
         ("join_outside", "step \"a\" joins at \"b\" outside of a parallel"),
         ("cycle", "\"poll\" -> \"check\" -> \"poll\" has no max_visits"),
         ("reference_step", "{{steps.fetcg.body}}: no step \"fetcg\"; did you mean \"fetch\"?"),
+        ("undo_result", "{{result.hodl}}: the output of the step has no \"hodl\"; did you mean \"hold\"?"),
         ("order_later", "step \"b\" reads steps.c, which runs after it"),
         ("input_field", "{{input.oder.id}}: the input has no \"oder\"; it has: order, urls"),
         ("cel_end", "in when: expected a value after \"&&\" (column 25 of the expression)"),
+        ("jq_filter", "in jq: there is no filter slect with 1 argument (column 15 of the expression)"),
         ("condition_number", "when is a number; compare it"),
         ("secret", "set.x: secrets may stand in args of a tool only; here they would be recorded"),
         ("tool_name", "no tool \"http.pots\" in this worker; did you mean \"http.post\"?"),

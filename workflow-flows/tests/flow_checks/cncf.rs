@@ -90,6 +90,12 @@ fn what_does_not_fit_is_refused_by_its_name() {
         ("  - a: { set: { x: \"${ $secrets.k }\" } }\n", Code::F035, (3, 20), "$secrets"),
         ("  - a: { set: { x: \"${ .a | }\" } }\n", Code::F033, (3, 28), "expected a value"),
         ("  - a: { set: { x: \"no ${ .a }\" } }\n", Code::F033, (3, 20), "whole text"),
+        (
+            "  - a: { set: { x: \"${ $input.a | slect(.b) }\" } }\n",
+            Code::F033,
+            (3, 35),
+            "no filter slect with 1 argument",
+        ),
         ("  - a: { set: { x: 1 }, then: bb }\n  - b: { set: { x: 1 } }\n", Code::F020, (3, 31), "did you mean \"b\"?"),
         ("  - a: { sett: { x: 1 } }\n", Code::F011, (3, 8), "does not say what it does"),
         ("  - a: { set: { x: 1 }, wait: PT1S }\n", Code::F011, (3, 25), "one thing"),

@@ -1,17 +1,21 @@
 use std::fmt::{self, Write as _};
 
+use jaq_core::compile::{self, Undefined};
 use jaq_core::data::JustLut;
+use jaq_core::load::parse::Def;
 use jaq_core::load::{Arena, Error, File, Loader, parse};
-use jaq_core::{Ctx, Vars};
+use jaq_core::native::Fun;
+use jaq_core::{Bind, Ctx, Vars};
 use jaq_json::{Num, Val, read};
 
 use super::answer::Answer;
+use super::fault::is_known;
 
 /// Levels of lists and objects in an output. JSON readers refuse more.
 const MOST_LEVELS: usize = 100;
 
 /// Functions that read the clock, the environment or other inputs, write, or end the process.
-const REFUSED: [&str; 17] = [
+pub(super) const REFUSED: [&str; 17] = [
     "debug",
     "debug_empty",
     "env",
@@ -44,36 +48,7 @@ pub(super) struct Filter(jaq_core::Filter<JustLut<Val>>);
 impl Filter {
     /// Compiles a program.
     pub(super) fn compile(program: &str) -> Result<Self, Answer> {
-        let added = parse(ADDED, |parser| parser.defs()).unwrap_or_default();
-        let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(added);
-        let funs = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-        let arena = Arena::default();
-        let file = File { code: program, path: () };
-        let at = |part: &str, message: String| Answer::Syntax { message, column: column(program, part) };
-        let modules =
-            Loader::new(defs.filter(|def| !REFUSED.contains(&def.name))).load(&arena, file).map_err(|errors| {
-                match errors.into_iter().next().map(|(_, error)| error) {
-                    Some(Error::Io(found)) => match found.into_iter().next() {
-                        Some((part, _)) => at(part, "modules cannot be loaded".to_owned()),
-                        None => at(program, "modules cannot be loaded".to_owned()),
-                    },
-                    Some(Error::Lex(found)) => match found.into_iter().next() {
-                        Some((wanted, part)) => at(part, format!("expected a {}", wanted.as_str())),
-                        None => at(program, "the program has a fault".to_owned()),
-                    },
-                    Some(Error::Parse(found)) => match found.into_iter().next() {
-                        Some((wanted, part)) => at(part, format!("expected {}", wanted.as_str())),
-                        None => at(program, "the program has a fault".to_owned()),
-                    },
-                    None => at(program, "the program has a fault".to_owned()),
-                }
-            })?;
-        let compiled =
-            jaq_core::Compiler::default().with_funs(funs.filter(|fun| !REFUSED.contains(&fun.0))).compile(modules);
-        compiled.map(Self).map_err(|errors| match errors.into_iter().flat_map(|(_, found)| found).next() {
-            Some((part, kind)) => at(part, format!("there is no {} {part}", kind.as_str())),
-            None => at(program, "the program has a fault".to_owned()),
-        })
+        compile_with(program, defs(), funs(), &[]).map(Self)
     }
 
     /// Runs the program and writes its answer as JSON. The outputs are bounded by their number, and
@@ -99,6 +74,64 @@ impl Filter {
         }
         Ok(written.answer + "]}")
     }
+}
+
+/// Returns the definitions of jq that programs may call.
+pub(super) fn defs() -> impl Iterator<Item = Def<&'static str>> {
+    let added = parse(ADDED, |parser| parser.defs()).unwrap_or_default();
+    let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(added);
+    defs.filter(|def| !REFUSED.contains(&def.name))
+}
+
+/// Returns the native functions that programs may call.
+pub(super) fn funs() -> impl Iterator<Item = Fun<JustLut<Val>>> {
+    let funs = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    funs.filter(|fun| !REFUSED.contains(&fun.0))
+}
+
+/// Compiles a program that may call these definitions and functions, and read these variables.
+pub(super) fn compile_with<'p, F>(
+    program: &'p str,
+    defs: impl IntoIterator<Item = Def<&'static str>>,
+    funs: impl IntoIterator<Item = (&'static str, Box<[Bind]>, F)>,
+    variables: &[&'p str],
+) -> Result<compile::Filter<F>, Answer> {
+    let arena = Arena::default();
+    let file = File { code: program, path: () };
+    let at = |part: &str, message: String| Answer::Syntax { message, column: column(program, part) };
+    let modules = Loader::new(defs).load(&arena, file).map_err(|errors| {
+        match errors.into_iter().next().map(|(_, error)| error) {
+            Some(Error::Io(found)) => match found.into_iter().next() {
+                Some((part, _)) => at(part, "modules cannot be loaded".to_owned()),
+                None => at(program, "modules cannot be loaded".to_owned()),
+            },
+            Some(Error::Lex(found)) => match found.into_iter().next() {
+                Some((wanted, part)) => at(part, format!("expected a {}", wanted.as_str())),
+                None => at(program, "the program has a fault".to_owned()),
+            },
+            Some(Error::Parse(found)) => match found.into_iter().next() {
+                Some((wanted, part)) => at(part, format!("expected {}", wanted.as_str())),
+                None => at(program, "the program has a fault".to_owned()),
+            },
+            None => at(program, "the program has a fault".to_owned()),
+        }
+    })?;
+    let compiler = compile::Compiler::default().with_funs(funs).with_global_vars(variables.iter().copied());
+    compiler.compile(modules).map_err(|errors| match errors.into_iter().flat_map(|(_, found)| found).next() {
+        Some((part, kind)) => at(part, undefined(part, &kind)),
+        None => at(program, "the program has a fault".to_owned()),
+    })
+}
+
+/// Returns the message about a name that is not there.
+fn undefined(name: &str, kind: &Undefined) -> String {
+    let arguments = match kind {
+        Undefined::Filter(0) if is_known(name) => " without arguments".to_owned(),
+        Undefined::Filter(1) => " with 1 argument".to_owned(),
+        Undefined::Filter(count) if *count > 1 => format!(" with {count} arguments"),
+        _ => String::new(),
+    };
+    format!("there is no {} {name}{arguments}", kind.as_str())
 }
 
 /// Returns the column of a part of the program, or of its end.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod command;
+mod fault;
 mod filter;
 mod place;
 #[cfg(target_os = "linux")]
@@ -15,5 +16,6 @@ mod serve;
 
 pub(super) use command::HelperSource;
 pub use command::jq_helper;
+pub(crate) use fault::{faults, filter_repair};
 pub(super) use place::Place;
 pub(super) use request::Request;

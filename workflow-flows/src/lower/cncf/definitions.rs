@@ -47,7 +47,7 @@ impl<'n> Definitions<'n> {
         let Data::Text(name) = &node.data else { return Some(node) };
         let all = self.group(group);
         let found = all.and_then(|all| all.get(name));
-        if found.is_none() {
+        if found.is_none() && !lowering.leaves_out() {
             let names = all.and_then(Node::entries).into_iter().flatten().map(|entry| entry.key.as_str());
             let near = nearest(name, names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
             let message = format!("\"use.{group}\" has no \"{name}\"{near}");

@@ -107,6 +107,9 @@ fn check_name(lowering: &mut Lowering<'_>, node: &Node, action: &str) -> bool {
     if is_of_plugin {
         return true;
     }
+    if lowering.leaves_out() {
+        return false;
+    }
     let message = format!("no action \"{action}\" in the format");
     match nearest(action, ACTIONS.iter().map(|(name, _)| *name)) {
         Some(near) => {
@@ -161,6 +164,9 @@ pub(super) fn needed<'n>(
 
 /// Warns of a parameter that has no effect.
 pub(super) fn warn_of_key(lowering: &mut Lowering<'_>, entry: &Entry, action: &str, known: &[&str]) {
+    if lowering.leaves_out() {
+        return;
+    }
     let path = lowering.pointer(entry.key_span);
     let near = nearest(&entry.key, known.iter().copied());
     let mean = near.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));

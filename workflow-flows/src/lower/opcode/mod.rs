@@ -338,6 +338,9 @@ fn on_error(lowering: &mut Lowering<'_>, node: &Node, step_index: usize, sibling
 }
 
 fn unknown_fallback(lowering: &mut Lowering<'_>, target: &Node, id: &str, siblings: &Fallbacks<'_>) {
+    if lowering.leaves_out() {
+        return;
+    }
     let root = lowering.root;
     let steps = root.get("definition").unwrap_or(root).get("steps");
     let mut ids = steps.and_then(Node::items).unwrap_or_default().iter().filter_map(|item| item.get("id")?.text());
