@@ -123,7 +123,7 @@ fn fixed_host(url: &str) -> Option<String> {
     let (_, rest) = fixed.split_once("://")?;
     let authority = match rest.find(['/', '\\', '?', '#']) {
         Some(end) => &rest[..end],
-        // What follows the brace may belong to the host.
+        // The host may go on behind the brace.
         None if fixed.len() < url.len() => return None,
         None => rest,
     };

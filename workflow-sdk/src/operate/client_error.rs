@@ -112,8 +112,8 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
             DatabaseErrorKind::ReadOnly => (Code::Unavailable, "use a database, and a role, that may be written"),
             DatabaseErrorKind::Other => (
                 Code::Unavailable,
-                "the database refused it, mostly because its role lacks a right: `workflow doctor` names missing \
-                 rights, and the log of the database the reason",
+                "the database refused it, and its log has the reason; on PostgreSQL the role mostly lacks a right, \
+                 which `workflow doctor` names",
             ),
             // The enum is in another crate and may get further variants.
             _ => (Code::Unavailable, "check that the database runs and can be reached, then try again"),
