@@ -268,7 +268,7 @@ statements! {
     find_worker,
     forget_interruption, forget_rates_of_lines,
     free_gates,
-    free_keys,
+    free_keys, grant_transfer_table,
     find_due_bulk, find_next_bulk,
     insert_audits,
     insert_bulk,

@@ -7,8 +7,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use workflow_engine::model::{
-    Clock, DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, StandbyView, TableView,
-    Timestamp,
+    Clock, DatabaseView, MissingRights, MoveView, OpenTransactionView, PostgresView, SleepingGate, StandbyView,
+    TableView, Timestamp,
 };
 use workflow_engine::store::{DatabaseError, Standby, SystemStore};
 
@@ -18,6 +18,7 @@ use super::migrate::MIGRATIONS;
 use super::read::map_all;
 use super::row;
 use super::sql::Sql;
+use super::transfer::find_record;
 use super::{DATABASE, PostgresStore};
 
 #[async_trait]
@@ -60,10 +61,12 @@ async fn view(connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result
         postgres.oldest_transaction = oldest_transaction(&found)?;
     }
     let query = sql.find_sleeping_gates.query().bind(clock.fixed().map(Timestamp::as_micros));
-    let rows = query.bind(i64::from(DatabaseView::TURNS)).fetch_all(connection).await;
+    let rows = query.bind(i64::from(DatabaseView::TURNS)).fetch_all(&mut *connection).await;
     if let Some(rows) = allowed(rows, "the gates", &mut refused)? {
         view.sleeping_gates = map_all(&rows, sleeping_gate)?;
     }
+    let record = find_record(connection, sql).await;
+    view.moved = allowed(record, "the record of a move", &mut refused)?.flatten().map(MoveView::from);
     view.postgres = Some(postgres);
     view.refused = refused;
     Ok(view)
@@ -98,11 +101,11 @@ async fn server(
 /// Returns the answer; `None` if the server refused it to the role, after noting the part that was
 /// refused.
 fn allowed<T>(
-    answer: Result<T, sqlx::Error>,
+    answer: Result<T, impl Into<Failure>>,
     part: &'static str,
     refused: &mut Vec<String>,
 ) -> Result<Option<T>, Failure> {
-    match answer.map_err(Failure::from) {
+    match answer.map_err(Into::into) {
         Ok(answer) => Ok(Some(answer)),
         Err(failure) if failure.is_forbidden() => {
             refused.push(part.to_owned());

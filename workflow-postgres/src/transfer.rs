@@ -76,7 +76,7 @@ fn named(sql: &Sql, table: &str) -> String {
     format!("{}.{table}", quoted(sql.schema()))
 }
 
-async fn find_record(connection: &mut PgConnection, sql: &Sql) -> Result<Option<TransferRecord>, Failure> {
+pub(super) async fn find_record(connection: &mut PgConnection, sql: &Sql) -> Result<Option<TransferRecord>, Failure> {
     let table = sql.find_transfer_table.query().bind(named(sql, "workflow_transfer"));
     if !find(connection, table).await? {
         return Ok(None);
@@ -113,6 +113,7 @@ async fn fence(connection: &mut PgConnection, sql: &Sql, record: &TransferRecord
         }
     }
     sql.create_transfer_table.query().execute(&mut *transaction).await?;
+    sql.grant_transfer_table.query().execute(&mut *transaction).await?;
     insert(&mut transaction, sql, record).await?;
     sql.create_fence.query().execute(&mut *transaction).await?;
     for create in sql.create_triggers() {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use workflow_engine::model::{DatabaseView, SleepingGate, SqliteView, Timestamp};
+use workflow_engine::model::{DatabaseView, MoveView, SleepingGate, SqliteView, Timestamp};
 use workflow_engine::store::{DatabaseError, SystemStore};
 
 use super::database::Database;
 use super::error::{During, within_deadline};
 use super::read::understand;
+use super::transfer::find_record;
 use super::{DATABASE, SqliteStore, migrate, row, sql};
 
 const OPERATION: &str = "look at the database";
@@ -38,6 +39,7 @@ async fn view(database: &Database) -> Result<DatabaseView, DatabaseError> {
     let bytes: i64 =
         sqlx::query_scalar(sql::READ_DATABASE_BYTES).fetch_one(&mut *connection).await.during(OPERATION)?;
     let sleeping_gates = sleeping_gates(connection, database.now()).await?;
+    let moved = find_record(connection).await?.map(MoveView::from);
     // A database in memory has one connection, which the writer lends.
     drop(reader);
     let synchronous = synchronous(database).await?;
@@ -55,6 +57,7 @@ async fn view(database: &Database) -> Result<DatabaseView, DatabaseError> {
             free_bytes: path.and_then(free_bytes),
         }),
         sleeping_gates,
+        moved,
         ..DatabaseView::default()
     })
 }

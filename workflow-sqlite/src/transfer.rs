@@ -26,12 +26,7 @@ impl TransferStore for SqliteStore {
     async fn transfer_record(&self) -> Result<Option<TransferRecord>, DatabaseError> {
         within_deadline(READ, async {
             let mut reader = self.database.reader().await?;
-            let connection = reader.connection()?;
-            if !find(connection, sqlx::query_scalar(sql::FIND_TRANSFER_TABLE)).await.during(READ)? {
-                return Ok(None);
-            }
-            let found = sqlx::query(sql::READ_TRANSFER).fetch_optional(connection).await.during(READ)?;
-            found.as_ref().map(record).transpose()
+            find_record(reader.connection()?).await
         })
         .await
     }
@@ -69,6 +64,14 @@ impl TransferStore for SqliteStore {
     async fn open_fence(&self) -> Result<(), DatabaseError> {
         with_write_lock!(FENCE, open(&self.database))
     }
+}
+
+pub(super) async fn find_record(connection: &mut SqliteConnection) -> Result<Option<TransferRecord>, DatabaseError> {
+    if !find(connection, sqlx::query_scalar(sql::FIND_TRANSFER_TABLE)).await.during(READ)? {
+        return Ok(None);
+    }
+    let found = sqlx::query(sql::READ_TRANSFER).fetch_optional(connection).await.during(READ)?;
+    found.as_ref().map(record).transpose()
 }
 
 fn record(found: &SqliteRow) -> Result<TransferRecord, DatabaseError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use workflow_engine::model::{Retention, WorkerId};
+use workflow_sdk::operate::Operate;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
     ClientError, DatabaseErrorKind, QueueLimits, RunFilter, RunNow, RunSummary, Schedule, StepAttempt, Transfer,
@@ -202,10 +203,18 @@ fn is_moved<T: std::fmt::Debug>(result: Result<T, ClientError>) {
     assert!(result.as_ref().is_err_and(is), "{result:?}");
 }
 
+/// Whether the system goes into this database, and whether its move has ended; `None`: no move.
+async fn told(live: &Live) -> Option<(bool, bool)> {
+    let moved = live.client.system().await.unwrap().database.moved?;
+    Some((moved.arrives, moved.ended_at.is_some()))
+}
+
 pub async fn the_source_of_a_move_refuses_every_change(db: Live) {
     let target = other(&db).await;
     let run = db.client.start(greets, ()).await.unwrap();
+    assert_eq!((told(&db).await, told(&target).await), (None, None));
     transfer(&db, &target).await.unwrap();
+    assert_eq!((told(&db).await, told(&target).await), (Some((false, true)), None));
     let second = db.second_client().await;
     for client in [&db.client, &second] {
         is_moved(client.start(doubled, 1).await);
@@ -222,6 +231,7 @@ pub async fn the_source_of_a_move_refuses_every_change(db: Live) {
     let undo = |force| transfer(&db, &target).undo(force);
     assert!(matches!(undo(false).await, Err(TransferError::AlreadyMoved { .. })));
     undo(true).await.unwrap();
+    assert_eq!(told(&db).await, None);
     db.client.start(doubled, 1).await.unwrap();
     assert!(matches!(undo(true).await, Err(TransferError::NotMoving { .. })));
     target.sweep().await;
@@ -250,6 +260,7 @@ pub async fn a_move_that_stopped_goes_on(db: Live) {
     let before = all(&db).await;
     stop_after(1, &db, &target).await;
     stop_after(6, &db, &target).await;
+    assert_eq!((told(&db).await, told(&target).await), (Some((false, false)), Some((true, false))));
     is_moved(db.client.start(doubled, 1).await);
     is_moved(target.client.start(doubled, 1).await);
     let third = Live::new(Database::Sqlite).await;

@@ -150,8 +150,10 @@ async fn a_move_of_files_is_refused_undone_and_done() {
     check(&moved, 0, "workflow_runs");
     check(&run(&["runs", "start", "checkout", "--to", &from]), 9, "was moved to another database");
     check(&run(&["move", "--from", &from, "--to", &to]), 1, "was moved to");
+    check(&run(&["doctor", "--to", &from]), 1, "this database was moved to ");
     check(&run(&["move", "--from", &from, "--undo"]), 1, "--undo --yes");
     check(&run(&["move", "--from", &from, "--undo", "--yes"]), 0, "is open again");
+    assert!(!String::from_utf8_lossy(&run(&["doctor", "--to", &from]).stdout).contains("was moved"));
     assert!(run(&["runs", "start", "checkout", "--to", &from]).status.success());
     let counts = run(&["counts", "--json", "--to", &to]);
     let counts: Value = serde_json::from_slice(&counts.stdout).unwrap();

@@ -99,10 +99,11 @@ pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};
 pub use stored_schedule::StoredSchedule;
 pub use system::{
-    DatabaseView, MissingRights, OpenTransactionView, PostgresView, SleepingGate, SqliteView, StandbyView, TableView,
+    DatabaseView, MissingRights, MoveView, OpenTransactionView, PostgresView, SleepingGate, SqliteView, StandbyView,
+    TableView,
 };
 pub use timestamp::Timestamp;
 pub use trace_context::{InvalidTraceContext, TraceContext};
 pub use typed_payload::TypedPayload;
 pub use unreadable::{UnreadablePayload, UnreadableReason};
-pub use wait_note::{DECISION_SIGNAL, WaitNote, approval_signal, decision_of};
+pub use wait_note::{DECISION_SIGNAL, WaitNote, approval_signal, decision_of, is_own_name};

@@ -35,6 +35,9 @@ pub struct DatabaseView {
     /// due for a minute: none, unless the engine has a bug. At most 20, of the 2,000 oldest turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sleeping_gates: Vec<SleepingGate>,
+    /// The move that closes this database to every change. `None`: it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MoveView>,
     /// The parts that the database refused to read to this program's role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
@@ -161,6 +164,36 @@ pub struct SleepingGate {
     pub gate: String,
     /// Since when a run behind it is due.
     pub due_since: Timestamp,
+}
+
+/// The move of a whole system in which a database takes part. Until its end both databases refuse
+/// every change; the source does so for ever, unless the move is undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MoveView {
+    /// Whether the system goes into this database; `false`: it leaves it.
+    pub arrives: bool,
+    /// The URL of the other database, without its password.
+    pub other: String,
+    /// When the move began.
+    pub begun_at: Timestamp,
+    /// When all was copied and compared. `None`: not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+}
+
+impl MoveView {
+    /// Returns a sentence about the move, without a full stop. `ago` writes how long ago a time
+    /// was, as its caller shows others.
+    #[must_use]
+    pub fn sentence(&self, ago: impl FnOnce(Timestamp) -> String) -> String {
+        let Self { arrives, other, begun_at, ended_at } = self;
+        match (arrives, ended_at) {
+            (true, _) => format!("a move of {other} into this database began {}", ago(*begun_at)),
+            (false, None) => format!("a move of this database to {other} began {}", ago(*begun_at)),
+            (false, Some(ended_at)) => format!("this database was moved to {other} {}", ago(*ended_at)),
+        }
+    }
 }
 
 impl DatabaseView {

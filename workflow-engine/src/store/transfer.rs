@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::model::Timestamp;
+use crate::model::{MoveView, Timestamp};
 
 use super::{DatabaseError, Store};
 
@@ -95,6 +95,12 @@ pub struct TransferRecord {
     pub ended_at: Option<Timestamp>,
     /// How far the copy has come. `None`: no row is copied.
     pub cursor: Option<TransferCursor>,
+}
+
+impl From<TransferRecord> for MoveView {
+    fn from(TransferRecord { role, other, begun_at, ended_at, .. }: TransferRecord) -> Self {
+        Self { arrives: role == TransferRole::Target, other, begun_at, ended_at }
+    }
 }
 
 /// How far the copy has come.

@@ -82,7 +82,7 @@ pub use system::SystemView;
 pub use timeline::{Bar, BarState, ListTimeline, Mark, MarkKind, RunSpan, SpanState, Timeline, TimelineRow};
 pub use workers::{VersionView, WorkerView, WorkflowView};
 pub use workflow_engine::model::{
-    AuditId, AwaitedStep, BulkFailure, BulkId, BulkStatus, DatabaseView, ErrorSummary, MissingRights,
+    AuditId, AwaitedStep, BulkFailure, BulkId, BulkStatus, DatabaseView, ErrorSummary, MissingRights, MoveView,
     OpenTransactionView, PostgresView, Retention, RunId, RunNow, RunSummary, SleepingGate, SqliteView, StandbyView,
     StatisticsSpan, TableView,
 };

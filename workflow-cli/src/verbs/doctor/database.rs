@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use workflow_sdk::Timestamp;
-use workflow_sdk::operate::{DatabaseView, PostgresView, SleepingGate, SqliteView, SystemView, TableView};
+use workflow_sdk::operate::{DatabaseView, MoveView, PostgresView, SleepingGate, SqliteView, SystemView, TableView};
 
 use crate::clock::span;
 
@@ -48,6 +48,9 @@ pub(super) fn examine(system: &SystemView, now: Timestamp, findings: &mut Vec<Fi
             "workflow migrate",
         ));
     }
+    if let Some(view) = &database.moved {
+        moved(view, now, findings);
+    }
     clock(database, findings);
     for part in &database.refused {
         let fact = format!("the database does not show {part} to this role");
@@ -69,6 +72,20 @@ pub(super) fn examine(system: &SystemView, now: Timestamp, findings: &mut Vec<Fi
             ),
         ));
     }
+}
+
+fn moved(view: &MoveView, now: Timestamp, findings: &mut Vec<Finding>) {
+    let fact = view.sentence(|time| format!("{} ago", span(now.since(time))));
+    let fix = match (view.arrives, view.ended_at) {
+        (true, _) => {
+            "give the same workflow move again, which goes on where it stopped; after --undo this copy is useless"
+        }
+        (false, None) => "give the same workflow move again, or open this database: workflow move --from URL --undo",
+        (false, Some(_)) => {
+            "use the other database; if nothing uses it, workflow move --from URL --undo --yes opens this one again"
+        }
+    };
+    findings.push(Finding::bad(format!("{fact}: nothing can be changed here"), fix));
 }
 
 fn clock(DatabaseView { clock_ahead_millis, .. }: &DatabaseView, findings: &mut Vec<Finding>) {
