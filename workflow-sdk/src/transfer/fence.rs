@@ -39,6 +39,8 @@ enum Next {
     Begin,
     /// The target is closed and empty; the source is to be closed.
     CloseSource(Uuid),
+    /// The source is closed, the target was opened again; the target is to be closed.
+    CloseTarget(Uuid),
     /// Both are closed. The copy has come this far.
     Copy(Option<TransferCursor>),
 }
@@ -52,6 +54,7 @@ pub(super) async fn close(source: &Place, target: &Place) -> Result<Option<Trans
             release_dead_workers(source).await?;
             close_source(id, source, target).await?;
         }
+        Next::CloseTarget(id) => begin(id, TransferRole::Target, target, &source.name).await?,
         Next::Begin => {
             release_dead_workers(source).await?;
             let id = Uuid::new_v4();
@@ -80,6 +83,8 @@ fn next(
             Err(TransferError::AlreadyMoved { database: source.into(), to: other.clone(), at: *at })
         }
         (_, Some(copy)) => Err(TransferError::OtherSource { database: target.into(), from: copy.other.clone() }),
+        // The source was closed by a call that seemed to fail, and the target was opened after it.
+        (Some(record), None) if record.other == target => Ok(Next::CloseTarget(record.id)),
         (Some(record), None) => Err(TransferError::OtherTarget { database: source.into(), to: record.other.clone() }),
     }
 }
@@ -162,6 +167,7 @@ mod tests {
     fn a_move_begins_or_goes_on_where_it_stopped() {
         assert_eq!(decide(None, None).unwrap(), Next::Begin);
         assert_eq!(decide(None, target(1)).unwrap(), Next::CloseSource(Uuid::from_u128(1)));
+        assert_eq!(decide(source(1), None).unwrap(), Next::CloseTarget(Uuid::from_u128(1)));
         let cursor = Some(TransferCursor { table: "workflow_runs".into(), key: Vec::new(), rows: 3 });
         let copy = target(1).map(|copy| TransferRecord { cursor: cursor.clone(), ..copy });
         assert_eq!(decide(source(1), copy.clone()).unwrap(), Next::Copy(cursor));
@@ -175,7 +181,7 @@ mod tests {
         use TransferError::{OtherSource, OtherTarget, TargetIsSource};
         assert!(matches!(decide(target(1), None), Err(OtherSource { .. })), "the source is half a copy");
         assert!(matches!(decide(None, source(1)), Err(TargetIsSource { .. })));
-        assert!(matches!(decide(source(1), None), Err(OtherTarget { .. })));
+        assert!(matches!(next(("a", source(1).as_ref()), ("c", None)), Err(OtherTarget { .. })));
         assert!(matches!(decide(source(1), target(2)), Err(OtherSource { .. })));
         let cursor = Some(TransferCursor { table: "workflow_runs".into(), key: Vec::new(), rows: 3 });
         let undone = target(1).map(|copy| TransferRecord { cursor, ..copy });
