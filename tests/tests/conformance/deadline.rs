@@ -2,9 +2,11 @@ use std::time::Duration;
 
 use workflow_engine::model::{NewRun, Retention, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, Write};
-use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, Timestamp};
+use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{LEASE, attempt, claim_by, lane, lane_of, new_run, park, start, succeed, succeeded};
+use workflow_tests::builders::{
+    LEASE, attempt, claim_by, failed, lane, lane_of, new_run, park, start, succeed, succeeded,
+};
 use workflow_tests::outcome::{applied, canceled, changed, duplicate, lost};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -126,6 +128,25 @@ pub async fn a_run_claimed_before_does_not_expire_while_a_worker_serves_its_lane
     for id in [parked.id, running.id, gated.id] {
         expired(&fixture, id).await;
     }
+}
+
+/// The last of the runs was told to end, so its grace bounds it.
+pub async fn a_run_that_undoes_its_own_failure_does_not_expire(fixture: Fixture) {
+    let compensation = StepAttempt { kind: StepKind::Compensation, ..failed("refund", 1) };
+    let interruption = StepAttempt { kind: StepKind::Interruption, ..succeeded("interruption", 1, "\"canceled\"") };
+    let runs = [with_deadline(), with_deadline()];
+    fixture.commit(&[start(&runs[0]), start(&runs[1])]).await;
+    for claimed in fixture.claim(&claim_by(WorkerId::generate(), 2)).await.runs {
+        applied(&fixture.write(attempt(claimed.claim, compensation.clone())).await);
+        if claimed.claim.run_id == runs[1].id {
+            applied(&fixture.write(attempt(claimed.claim, interruption.clone())).await);
+        }
+        applied(&fixture.write(park(claimed.claim, Timestamp::FAR_FUTURE)).await);
+    }
+    fixture.advance(10 * MINUTE);
+    assert_eq!(expire(&fixture, 100).await, 1);
+    expired(&fixture, runs[1].id).await;
+    assert_eq!(fixture.status(runs[0].id).await, RunStatus::Parked);
 }
 
 pub async fn a_passed_deadline_ends_the_pause_of_a_run_claimed_before(fixture: Fixture) {

@@ -1,7 +1,7 @@
 //! Compensations: a run that fails or is canceled undoes its completed steps.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
@@ -229,6 +229,12 @@ pub async fn a_compensation_for_a_step_that_never_ran_is_refused(db: Live) {
     #[workflow]
     async fn early(ctx: &Ctx<Probe>) -> Result<()> {
         let body = async |probe: Arc<Probe>, ()| ok(probe.note("refund"));
+        // A key is that of a call in the scope, or the whole one.
+        let trip = ctx.scope("trip");
+        trip.step("book", async || ok(())).await?;
+        for key in ["book", "trip/book"] {
+            trip.compensate("cancel", (), body)?.undoes(key)?.disarm();
+        }
         ctx.compensate("refund", (), body)?.undoes("charge")?.disarm();
         Ok(())
     }
@@ -258,6 +264,73 @@ pub async fn the_grace_bounds_the_compensations_of_a_canceled_run(db: Live) {
     run.cancel().await.unwrap();
     assert!(matches!(run.result().await, Err(ClientError::RunCanceled { .. })));
     assert_eq!(probe.notes(), ["undo"]);
+    worker.stop().await;
+}
+
+/// The refund is refused until the deadline has passed.
+pub async fn nothing_interrupts_the_undo_of_a_run_that_failed(db: Live) {
+    const DEADLINE: Duration = Duration::from_secs(5);
+    #[workflow]
+    async fn unlucky(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.step("charge", async || ok(ctx.state().note("charge"))).await?;
+        let opens_at = ctx.created_at() + DEADLINE;
+        let refund = async |probe: Arc<Probe>, opens_at: SystemTime| {
+            probe.note("refund");
+            if SystemTime::now() > opens_at { ok(probe.note("refunded")) } else { Err(Error::msg("busy")) }
+        };
+        let often = Retry::fixed(Duration::from_millis(50)).max_attempts(10_000);
+        let _refund = ctx.compensate("refund", opens_at, refund)?.retry(often);
+        Err(Error::msg("no carrier"))
+    }
+    for cancels in [false, true] {
+        let probe = Probe::new();
+        let worker = db.worker(probe.clone()).register(unlucky).linger(Duration::ZERO);
+        let worker = LocalWorker::start(worker.cancel_grace(Duration::from_millis(1)));
+        let run = db.client.start(unlucky, ()).deadline(DEADLINE).await.unwrap();
+        until("the refund is refused", async || (probe.times("refund") > 0).then_some(())).await;
+        if cancels {
+            run.cancel().await.unwrap();
+        }
+        let error = failure(run.result().await);
+        assert_eq!((error.message.as_str(), error.causes.len()), ("no carrier", 0));
+        assert_eq!((probe.times("charge"), probe.times("refunded")), (1, 1));
+        worker.stop().await;
+    }
+}
+
+/// Ships at the second call. The first refund is refused.
+async fn ships(ctx: &Ctx<Probe>) -> Result<()> {
+    let refund = async |probe: Arc<Probe>, ()| match probe.count("refund") {
+        1 => Err(Error::msg("busy")),
+        _ => ok(()),
+    };
+    let _refund = ctx.compensate("refund", (), refund)?.retry(Retry::fixed(Duration::from_secs(1)));
+    let ship = ctx.step("ship", async || match ctx.state().count("ship") {
+        1 => Err(Error::msg("no carrier")),
+        _ => ok(()),
+    });
+    ship.retry(Retry::none()).await
+}
+
+pub async fn a_run_that_is_being_undone_is_not_tried_again(db: Live) {
+    #[workflow(name = "ships")]
+    async fn once(ctx: &Ctx<Probe>) -> Result<()> {
+        ships(ctx).await
+    }
+    #[workflow(name = "ships", retry = Retry::fixed(Duration::from_millis(1)).max_attempts(5))]
+    async fn again(ctx: &Ctx<Probe>) -> Result<()> {
+        ships(ctx).await
+    }
+    let probe = Probe::new();
+    let worker = db.worker(probe.clone()).register(once).linger(Duration::ZERO);
+    let worker = LocalWorker::start(worker);
+    let run = db.client.start(once, ()).await.unwrap();
+    until("the refund is refused", async || (probe.times("refund") == 1).then_some(())).await;
+    reaches(&run, RunStatus::Parked).await;
+    worker.stop().await;
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(again));
+    assert_eq!(failure(run.result().await).message, "no carrier");
+    assert_eq!(probe.notes(), ["ship", "refund", "refund"]);
     worker.stop().await;
 }
 

@@ -223,7 +223,9 @@ impl RandomDrive {
         let rank = |label: &String| commit_order.iter().position(|other| other == label).unwrap_or(usize::MAX);
         let next = self.drive.world.closed().into_iter().min_by_key(rank);
         let interruption = commit_order.iter().position(|label| INTERRUPTIONS.contains(&label.as_str()));
-        if let Some(interruption) = interruption.filter(|_| self.drive.cell.interrupted().is_none())
+        // A run that failed by itself and is being undone is told nothing.
+        let may_be_told = self.drive.cell.interrupted().is_none() && !self.drive.cell.has_begun_undo();
+        if let Some(interruption) = interruption.filter(|_| may_be_told)
             && next.as_ref().is_none_or(|next| interruption < rank(next))
         {
             let deadline = commit_order[interruption] == INTERRUPTIONS[1];

@@ -3,7 +3,8 @@
 -- Guarantees: fails only runs past their deadline that no worker holds. A run that was claimed
 -- before is left $4 after its deadline to the workers that know it, and for as long as a recorded
 -- one serves its lane. A running run is taken only if its worker has no row (ownership.rs), and $4
--- after its lease; a claim on it is lost. Skips runs that another transaction holds.
+-- after its lease; a claim on it is lost. A run that failed by itself and is being undone is left
+-- alone. Skips runs that another transaction holds.
 WITH served AS MATERIALIZED (
     SELECT COALESCE(recorded.lane ->> 'queue', '') AS queue, COALESCE(recorded.lane ->> 'workflow', '') AS workflow,
            COALESCE(recorded.lane ->> 'version', '') AS version
@@ -17,6 +18,9 @@ WITH served AS MATERIALIZED (
       AND (r.epoch = 0 OR r.deadline_at <= {now} - $4 AND (
           SELECT (l.queue, l.workflow_name, l.version) NOT IN (SELECT s.queue, s.workflow, s.version FROM served AS s)
           FROM {schema}.workflow_lanes AS l WHERE l.id = r.lane_id
+      ) AND NOT (
+          (SELECT a.kind FROM {schema}.step_attempts AS a WHERE a.run_id = r.id AND a.kind = 'compensation' LIMIT 1) IS NOT NULL
+          AND (SELECT a.kind FROM {schema}.step_attempts AS a WHERE a.run_id = r.id AND a.kind = 'interruption' LIMIT 1) IS NULL
       ))
     ORDER BY r.deadline_at
     LIMIT $3
@@ -28,6 +32,10 @@ WITH served AS MATERIALIZED (
       AND (
           SELECT (l.queue, l.workflow_name, l.version) NOT IN (SELECT s.queue, s.workflow, s.version FROM served AS s)
           FROM {schema}.workflow_lanes AS l WHERE l.id = r.lane_id
+      )
+      AND NOT (
+          (SELECT a.kind FROM {schema}.step_attempts AS a WHERE a.run_id = r.id AND a.kind = 'compensation' LIMIT 1) IS NOT NULL
+          AND (SELECT a.kind FROM {schema}.step_attempts AS a WHERE a.run_id = r.id AND a.kind = 'interruption' LIMIT 1) IS NULL
       )
     LIMIT $3
     FOR NO KEY UPDATE SKIP LOCKED

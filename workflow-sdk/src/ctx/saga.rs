@@ -41,6 +41,9 @@ pub async fn run_compensations(
     if will_retry(cell, retry, &error) {
         return Err(error.into());
     }
+    if cell.with_compensations(|armed| !armed.is_empty()) {
+        cell.begin_undo();
+    }
     let failures = Shield::new(cell, compensate(cell)).await;
     Err(with_failures(error, failures).into())
 }
@@ -58,15 +61,17 @@ fn armed_at_continue(cell: &RunCell) -> Option<StoredError> {
     let armed = cell.with_compensations(|armed| armed.len());
     let message = format!(
         "the run cannot continue as new: {armed} of its compensations are armed, and the next generation does not know them; \
-         disarm them first"
+         keep what ctx.compensate returns, and call its disarm() before ctx.continue_as_new"
     );
     (armed > 0).then(|| StoredError::new(ErrorKind::Refused, message).fatal())
 }
 
 /// Returns whether the run will be attempted again after this error. If so, nothing is undone yet.
+/// A run that is being undone is not, even if its policy was changed since the undo began.
 fn will_retry(cell: &RunCell, policy: Option<Retry>, error: &StoredError) -> bool {
     let settings = cell.settings();
     cell.interrupted().is_none()
+        && !cell.has_begun_undo()
         && run_retry_delay(policy, settings.run_id, i64::from(settings.attempt), error).is_some()
 }
 

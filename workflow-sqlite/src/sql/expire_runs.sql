@@ -2,7 +2,8 @@
 -- Guarantees: fails runs past their deadline that no worker holds, up to the limit, and reads no
 -- others but the running ones. A run that was claimed before is left until ?4 to the workers that
 -- know it, and for as long as a recorded one serves its lane. A running run is taken only if its
--- worker is not recorded any more, and if its lease had ended by ?4; a claim on it is lost.
+-- worker is not recorded any more, and if its lease had ended by ?4; a claim on it is lost. A run
+-- that failed by itself and is being undone is left alone.
 WITH served(queue, workflow_name, version) AS (
     SELECT lane.value ->> 'queue', lane.value ->> 'workflow', lane.value ->> 'version'
     FROM workflow_workers AS w CROSS JOIN json_each(iif(json_valid(w.lanes), w.lanes, '[]')) AS lane
@@ -19,6 +20,9 @@ WHERE id IN (
               SELECT 1 FROM workflow_lanes AS l
               WHERE l.id = lane_id
                 AND (l.queue, l.workflow_name, l.version) IN (SELECT s.queue, s.workflow_name, s.version FROM served AS s)
+          ) AND NOT (
+              EXISTS (SELECT 1 FROM step_attempts AS a WHERE a.run_id = workflow_runs.id AND a.kind = 'compensation')
+              AND NOT EXISTS (SELECT 1 FROM step_attempts AS a WHERE a.run_id = workflow_runs.id AND a.kind = 'interruption')
           ))
         ORDER BY deadline_at, id
         LIMIT +?3
@@ -32,6 +36,10 @@ WHERE id IN (
               SELECT 1 FROM workflow_lanes AS l
               WHERE l.id = r.lane_id
                 AND (l.queue, l.workflow_name, l.version) IN (SELECT s.queue, s.workflow_name, s.version FROM served AS s)
+          )
+          AND NOT (
+              EXISTS (SELECT 1 FROM step_attempts AS a WHERE a.run_id = r.id AND a.kind = 'compensation')
+              AND NOT EXISTS (SELECT 1 FROM step_attempts AS a WHERE a.run_id = r.id AND a.kind = 'interruption')
           )
         LIMIT +?3
     )

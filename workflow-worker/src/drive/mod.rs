@@ -243,8 +243,12 @@ impl<'a> Drive<'a> {
     }
 
     /// Tells the run to end if it was canceled or its deadline has passed. Ends it if its grace is
-    /// over.
+    /// over. Does nothing to a run that has failed by itself and is being undone.
     fn interrupt(&self, cancel_requested: bool, now: Timestamp) -> Result<(), Exit> {
+        if self.undoes_its_failure() {
+            self.port.set_end(Timestamp::FAR_FUTURE);
+            return Ok(());
+        }
         if self.run.cancel_requested || cancel_requested {
             self.workflow.cell().interrupt(Interruption::Canceled);
         } else if self.run.deadline_at.is_some_and(|deadline| deadline <= now) {
@@ -254,6 +258,13 @@ impl<'a> Drive<'a> {
         let grace_ends_at = at + self.shared.options.cancel_grace;
         self.port.set_end(grace_ends_at);
         if now < grace_ends_at { Ok(()) } else { Err(Exit::GraceOver(by)) }
+    }
+
+    /// Returns whether the run has failed by itself and is being undone. Then only the retries of
+    /// its compensations bound it.
+    fn undoes_its_failure(&self) -> bool {
+        let cell = self.workflow.cell();
+        cell.has_begun_undo() && cell.interrupted().is_none()
     }
 
     /// Returns the end of the run's grace, if the run was told to end.
@@ -316,6 +327,7 @@ impl<'a> Drive<'a> {
             Plan::Release => Err(Exit::Released),
             Plan::Park { until, until_deadline } => {
                 let until = self.looks_again_at(until);
+                let until_deadline = until_deadline && !self.undoes_its_failure();
                 Err(Exit::Park { until, until_deadline, wakes: self.events.wakes() })
             }
             Plan::Wait(at_most) => {
@@ -345,7 +357,8 @@ impl<'a> Drive<'a> {
             timer,
             park_until,
             grace_ends_at: self.grace_ends_at(),
-            deadline_at: self.run.deadline_at,
+            // Also that of an undo that began as it passed, until it is lifted.
+            deadline_at: self.run.deadline_at.filter(|_| self.port.has_end()),
             is_saturated: self.saturation.see(),
             linger,
             linger_left: self.linger_left(linger),

@@ -53,6 +53,11 @@ impl DrivePort {
     pub(super) fn set_end(&self, ends_at: Timestamp) {
         self.ends_at.store(ends_at.as_micros(), Ordering::Relaxed);
     }
+
+    /// Returns whether bodies may begin until some time only.
+    pub(super) fn has_end(&self) -> bool {
+        self.ends_at.load(Ordering::Relaxed) < Timestamp::FAR_FUTURE.as_micros()
+    }
 }
 
 impl Port for DrivePort {

@@ -13,8 +13,11 @@ impl Drive<'_> {
     /// the run again. The steps of the next attempt follow from the recorded history. So this waits
     /// until every record has its answer, including the `held` ones.
     pub(super) async fn or_retry(&mut self, exit: Exit, held: &mut Vec<Write>) -> Result<Exit, Exit> {
-        // A run that was told to end is not tried again.
+        // A run that was told to end, or that was undone, is not tried again.
         let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
+        if self.workflow.cell().has_begun_undo() {
+            return Ok(Exit::Ended(Err(error), None));
+        }
         let ClaimedRun { claim, lane, attempt, .. } = self.run;
         let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
         let Some(delay) = run_retry_delay(policy, claim.run_id, *attempt, &error) else {

@@ -25,6 +25,7 @@ pub(super) struct Standstill {
     pub(super) park_until: Option<Timestamp>,
     /// The end of the run's grace, if the run was told to end.
     pub(super) grace_ends_at: Option<Timestamp>,
+    /// The deadline that may still tell the run to end.
     pub(super) deadline_at: Option<Timestamp>,
     /// Whether other runs may be due and have no permit.
     pub(super) is_saturated: bool,

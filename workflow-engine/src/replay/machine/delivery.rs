@@ -63,6 +63,8 @@ impl Machine {
         if !begin_first && let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
             return next;
         }
+        // If the function has not failed after all that is recorded, its code was changed.
+        self.undo_is_recorded &= self.undoes || begin_first;
         if self.calls.has_idle() && !begin_first && self.recorded.history.unasked().next().is_some() {
             return Next::Passed(self.comparison().passed());
         }
@@ -205,7 +207,7 @@ impl Machine {
 
     /// Tells the run to end. Only the first interruption counts.
     pub fn interrupt(&mut self, by: Interruption, now: Timestamp) {
-        if self.interruption.get().is_some() {
+        if self.interruption.get().is_some() || self.has_begun_undo() {
             return;
         }
         let at = self.time.tick(now);
@@ -214,10 +216,35 @@ impl Machine {
         self.interruption.set(by, at, position);
     }
 
+    /// Notes that the function has failed and that its compensations begin. From now on nothing
+    /// tells the run to end.
+    pub fn begin_undo(&mut self) {
+        self.undoes = true;
+    }
+
+    /// Returns whether the compensations of the run have begun, in this drive or in an earlier one.
+    #[must_use]
+    pub fn has_begun_undo(&self) -> bool {
+        self.undoes || self.undo_is_recorded
+    }
+
     /// Returns what told the run to end, if anything has.
     #[must_use]
     pub fn interrupted(&self) -> Option<Interrupted> {
         self.interruption.get()
+    }
+
+    /// Returns the interruption that was delivered, unless what is polled now is shielded from it.
+    #[must_use]
+    pub fn told_to_end(&self) -> Option<Interruption> {
+        let delivered = self.interruption.get().filter(|interrupted| interrupted.delivered)?;
+        (!self.interruption.is_shielding()).then_some(delivered.by)
+    }
+
+    /// Notes that something that is no call ends with the interruption, so no later call does.
+    pub fn take_interruption(&mut self) {
+        // The caller knows what told the run to end.
+        let _ = self.interruption.take_owed();
     }
 
     /// Sets whether calls that are polled for the first time from now on are shielded. Returns the

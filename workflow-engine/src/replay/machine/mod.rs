@@ -56,6 +56,10 @@ pub struct Machine {
     timers: Timers,
     external: ExternalEvents,
     interruption: InterruptionState,
+    /// Whether the compensations of the run have begun in this drive.
+    undoes: bool,
+    /// Whether the history has a compensation, and the replay may still come to it.
+    undo_is_recorded: bool,
     time: RunTime,
     position: ReplayPosition,
     divergence: Option<Divergence>,
@@ -79,6 +83,8 @@ impl Machine {
     pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
         // The history does not show whether an earlier generation had children.
         let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
+        // A compensation is polled only after the function has failed.
+        let undo_is_recorded = rows.iter().any(|row| row.kind == StepKind::Compensation);
         let (event_waits, seats) = (EventWaits::of(&rows), Seats::of(&rows));
         let RecordedRows { history, patches, publications, interrupted, size, latest, next_position } =
             RecordedRows::new(rows, generation);
@@ -104,6 +110,8 @@ impl Machine {
             timers: Timers::default(),
             external: ExternalEvents::default(),
             interruption: InterruptionState::new(interrupted),
+            undoes: false,
+            undo_is_recorded,
             time: RunTime::new(started_at, latest),
             position: ReplayPosition::default(),
             divergence: None,

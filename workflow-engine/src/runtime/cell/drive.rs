@@ -164,6 +164,16 @@ impl RunCell {
         lock(&self.inner).machine.interrupt(by, self.port.now());
     }
 
+    /// Notes that the function has failed and that its compensations begin.
+    pub fn begin_undo(&self) {
+        lock(&self.inner).machine.begin_undo();
+    }
+
+    /// Returns whether the compensations of the run have begun, in this drive or in an earlier one.
+    pub fn has_begun_undo(&self) -> bool {
+        lock(&self.inner).machine.has_begun_undo()
+    }
+
     /// Returns what told the run to end, if anything has.
     pub fn interrupted(&self) -> Option<Interrupted> {
         lock(&self.inner).machine.interrupted()
