@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, NewRun, NewSignal, SignalKey, StartTime};
-use workflow_engine::store::{StartOutcome, Write};
+use workflow_engine::store::{RetryWrite, StartOutcome, Write};
 use workflow_sdk::{CancelOutcome, RunStatus, SignalOutcome, StepAttempt, StepKind};
 use workflow_tests::builders::{
-    attempt, begun, consume, continue_as_new, keyed, new_run, park, signal, succeed, succeeded,
+    attempt, begun, consume, continue_as_new, error, keyed, new_run, park, signal, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, canceled, duplicate, lost};
 use workflow_tests::{Fixture, outcome};
@@ -32,14 +32,20 @@ fn patch() -> StepAttempt {
 
 /// Returns the claim of a run whose history has rows of several kinds.
 async fn held(fixture: &Fixture) -> Claim {
-    let claim = fixture.held().await;
+    hold(fixture, fixture.held().await).await
+}
+
+async fn hold(fixture: &Fixture, claim: Claim) -> Claim {
     let rows = [succeeded("a", 1, "1"), begun("b"), patch(), published("\"half\""), item(1), item(2)];
     fixture.commit(&rows.map(|row| attempt(claim, row))).await.iter().for_each(applied);
     claim
 }
 
 pub async fn a_continued_run_is_due_with_its_new_input_and_no_steps(fixture: Fixture) {
-    let claim = held(&fixture).await;
+    let claim = fixture.held().await;
+    let retry = RetryWrite { claim, until: fixture.now(), again: Vec::new(), error: error("no luck") };
+    applied(&fixture.write(Write::Retry(retry)).await);
+    let claim = hold(&fixture, fixture.claim_only().await.claim).await;
     let before = fixture.run(claim.run_id).await;
     fixture.advance(Duration::from_secs(1));
     applied(&fixture.write(continue_as_new(claim, "\"next\"")).await);
@@ -48,6 +54,7 @@ pub async fn a_continued_run_is_due_with_its_new_input_and_no_steps(fixture: Fix
     assert_eq!((run.status, run.input.as_str(), run.generation), (RunStatus::Pending, "\"next\"", 1));
     assert_eq!((run.available_at, run.worker_id, run.started_at), (fixture.now(), None, None));
     assert_eq!((run.crashes, run.error, run.output, run.completed_at), (0, None, None, None));
+    assert_eq!((before.attempt, run.attempt), (2, 1));
     assert_eq!((run.epoch, run.wakes, run.created_at), (before.epoch, before.wakes, before.created_at));
     assert_eq!((&run.key, &run.tags, run.deadline_at), (&before.key, &before.tags, before.deadline_at));
     let keys: Vec<_> = fixture.history(claim.run_id).await.into_iter().map(|row| (row.step_key, row.attempt)).collect();
@@ -55,7 +62,8 @@ pub async fn a_continued_run_is_due_with_its_new_input_and_no_steps(fixture: Fix
     assert_eq!(fixture.store.emitted(claim.run_id, "log", 0, 10).await.unwrap().len(), 2);
 
     let next = fixture.claim_only().await;
-    assert_eq!((next.claim.epoch, next.generation, next.input.as_str()), (2, 1, "\"next\""));
+    assert_eq!((next.claim.epoch, next.generation, next.input.as_str()), (3, 1, "\"next\""));
+    assert_eq!(next.attempt, 1);
     assert_eq!(next.started_at, fixture.now());
     applied(&fixture.write(attempt(next.claim, succeeded("a", 1, "2"))).await);
 }

@@ -32,6 +32,24 @@ pub async fn every_replay_and_generation_has_the_time_of_the_creation(db: Live) 
     worker.stop().await;
 }
 
+pub async fn each_generation_has_all_attempts_of_the_policy(db: Live) {
+    #[workflow(retry = Retry::fixed(Duration::from_millis(1)).max_attempts(2))]
+    async fn polls(ctx: &Ctx<Probe>, generation: u32) -> Result<u32> {
+        let looked = ctx.step("look", async || match ctx.state().count(&format!("look {generation}")) {
+            1 => Err(Error::msg("busy")),
+            _ => ok(()),
+        });
+        looked.retry(Retry::none()).await?;
+        if generation < 2 { ctx.continue_as_new(generation + 1) } else { Ok(ctx.attempt()) }
+    }
+    let probe = Probe::new();
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(polls));
+    let run = db.client.start(polls, 0).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 2, "the last generation has failed once, too");
+    assert_eq!(probe.notes().len(), 6, "{:?}", probe.notes());
+    worker.stop().await;
+}
+
 pub async fn a_run_that_continues_keeps_its_handle_and_returns_its_last_result(db: Live) {
     #[workflow]
     async fn count(ctx: &Ctx<Probe>, from: u64) -> Result<(u64, u64)> {

@@ -3,8 +3,8 @@
 -- Guarantees: the next generation of a run begins once, with its input, and only under the claim
 -- that holds.
 UPDATE {schema}.workflow_runs AS r
-SET status = 'pending', worker_id = NULL, generation = r.generation + 1, available_at = {now}, started_at = NULL,
-    crashes = 0, lone_crashes = NULL, error = NULL, input = c.input
+SET status = 'pending', worker_id = NULL, generation = r.generation + 1, attempt = 1, available_at = {now},
+    started_at = NULL, crashes = 0, lone_crashes = NULL, error = NULL, input = c.input
 FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS c(id, epoch, input)
 CROSS JOIN LATERAL (
     SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.id = c.id LIMIT 1

@@ -16,6 +16,7 @@ pub(super) fn continue_run(tables: &mut Tables, ContinueWrite { claim, input }: 
     tables.update(run, |run| {
         run.input.clone_from(input);
         run.generation += 1;
+        run.attempt = 1;
         (run.status, run.worker_id, run.error) = (RunStatus::Pending, None, None);
         (run.available_at, run.started_at) = (now, None);
         (run.crashes, run.lone_crashes) = (0, 0);
