@@ -3,10 +3,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Either, RunHandle, StepKind};
+use workflow_sdk::{ClientError, Either, RunHandle, StepKind};
 use workflow_tests::{Live, LocalWorker, Probe, until};
 
-use crate::failure;
+use crate::{failure, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Long enough to be a park on a busy machine, with a linger time of zero.
@@ -120,6 +120,36 @@ pub async fn a_map_can_finish_every_item(db: Live) {
         assert_eq!(keys(&run).await.len(), 6, "every item ended");
     }
     worker.stop().await;
+}
+
+/// Mails in a map, until the run is told to end. A map that begins after that goes on.
+#[workflow]
+async fn mails(ctx: &Ctx<Probe>, collects: bool) -> Result<usize> {
+    let _undo = ctx.compensate("undo", (), async |probe: Arc<Probe>, ()| ok(probe.note("undone")))?;
+    let map = ctx.map(0..20_u32, 2, |ctx, item| async move {
+        ctx.step("mail", async || ok(ctx.state().note(format!("mail {item}")))).await?;
+        ctx.sleep(HOUR).await
+    });
+    let ended = if collects { map.collect_results().await.map(drop) } else { map.finish_all().await.map(drop) };
+    let told = ctx.map(0..3_u32, 1, |ctx, item| async move { ok(ctx.state().note(format!("told {item}"))) });
+    told.finish_all().await?;
+    ended.map(|()| 0)
+}
+
+pub async fn a_map_of_a_canceled_run_begins_no_further_item(db: Live) {
+    for collects in [false, true] {
+        let probe = Probe::new();
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(mails).linger(Duration::ZERO));
+        let run = db.client.start(mails, collects).await.unwrap();
+        reaches(&run, RunStatus::Parked).await;
+        run.cancel().await.unwrap();
+        assert!(matches!(run.result().await, Err(ClientError::RunCanceled { .. })));
+        let notes = probe.notes();
+        assert_eq!(notes.iter().filter(|note| note.starts_with("mail")).count(), 2, "{notes:?}");
+        let after: Vec<_> = ["told 0", "told 1", "told 2", "undone"].map(|note| probe.times(note)).into();
+        assert!(after.iter().all(|times| *times >= 1), "{notes:?}");
+        worker.stop().await;
+    }
 }
 
 pub async fn a_map_with_a_limit_of_0_is_refused(db: Live) {

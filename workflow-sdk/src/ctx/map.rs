@@ -34,6 +34,10 @@ pub struct Map<'a, T> {
     running: Branches<'a, Result<T>>,
     /// The result of each item, by number. `None` while the item runs.
     results: Vec<Option<Result<T>>>,
+    /// Whether the run had been told to end before the map. `None` before the first poll.
+    was_told_to_end: Option<bool>,
+    /// The error of items that do not begin, because the run was told to end during the map.
+    left_out: Option<StoredError>,
     is_over: bool,
 }
 
@@ -112,6 +116,8 @@ impl<S: Send + Sync> Ctx<S> {
             begin: Some(Box::new(begin)),
             running: Branches::new(),
             results: Vec::new(),
+            was_told_to_end: None,
+            left_out: None,
             is_over: false,
         }
     }
@@ -127,7 +133,8 @@ impl<'a, T> Map<'a, T> {
     }
 
     /// Runs every item to its end, even if others fail. Awaiting it then returns the values, or the
-    /// error of the first failed item in the order of items.
+    /// error of the first failed item in the order of items. If the run is canceled or its deadline
+    /// passes meanwhile, no further item begins, and the error is that of the interruption.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -149,7 +156,8 @@ impl<'a, T> Map<'a, T> {
     /// Runs every item to its end, even if others fail, and returns the result of each.
     ///
     /// # Errors
-    /// Awaiting it returns an error only if the map itself is refused: see [`Ctx::map`].
+    /// Awaiting it returns an error only if the map itself is refused (see [`Ctx::map`]), or if the
+    /// run is canceled or its deadline passes before all items have begun.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -185,6 +193,10 @@ impl<'a, T> Map<'a, T> {
                 Poll::Ready((number, result)) => self.results[number] = Some(result),
                 Poll::Pending if self.running.len() > 0 => return Poll::Pending,
                 Poll::Pending => {
+                    if let Some(error) = self.left_out.take() {
+                        self.cell.with_machine(|machine| machine.take_interruption());
+                        return self.end(Err(error.into()));
+                    }
                     let results = std::mem::take(&mut self.results).into_iter().flatten().collect();
                     return self.end(Ok(results));
                 }
@@ -205,6 +217,14 @@ impl<'a, T> Map<'a, T> {
     }
 
     fn begin_items(&mut self, scope: &str, waker: &Waker) {
+        let told_to_end = self.cell.with_machine(|machine| machine.told_to_end());
+        let was_told_to_end = *self.was_told_to_end.get_or_insert(told_to_end.is_some());
+        if let Some(by) = told_to_end.filter(|_| !was_told_to_end) {
+            if let Some(mut begin) = self.begin.take() {
+                self.left_out = begin(scope, self.results.len()).map(|_| by.error());
+            }
+            return;
+        }
         while let Some(begin) = &mut self.begin {
             let number = self.results.len();
             // A limit that was lowered does not hold back items that have recorded outcomes.
