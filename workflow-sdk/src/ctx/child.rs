@@ -124,7 +124,7 @@ impl<S> Ctx<S> {
             asked: asked.map(Cow::into_owned).unwrap_or_default(),
             run,
             default_gate: None,
-            on_parent_end: OnParentEnd::Cancel,
+            on_parent_end: None,
             output: PhantomData,
         }
     }
@@ -180,7 +180,8 @@ pub struct Child<'a, O> {
     run: Result<NewRun, StoredError>,
     /// The gate that the attribute of the workflow computes, until another one is set.
     default_gate: Option<Result<String, StoredError>>,
-    on_parent_end: OnParentEnd,
+    /// `None`: the default, which is another one for a detached child.
+    on_parent_end: Option<OnParentEnd>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -321,13 +322,14 @@ impl<'a, O> Child<'a, O> {
     /// Sets what happens to the child if this run ends first. Default: [`OnParentEnd::Cancel`], or
     /// [`OnParentEnd::Abandon`] for a [detached](Child::detach) child.
     pub fn on_parent_end(mut self, policy: OnParentEnd) -> Self {
-        self.on_parent_end = policy;
+        self.on_parent_end = Some(policy);
         self
     }
 
     /// Starts the child and does not wait for its end. The child continues when this run ends,
-    /// unless [`DetachedChild::on_parent_end`] says otherwise. Errors and cancel safety are those
-    /// of [`Ctx::child`], except that an error of the child is not returned.
+    /// unless [`Child::on_parent_end`] or [`DetachedChild::on_parent_end`] says otherwise. Errors
+    /// and cancel safety are those of [`Ctx::child`], except that an error of the child is not
+    /// returned.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -343,8 +345,7 @@ impl<'a, O> Child<'a, O> {
     ///     Ok(handle.id())
     /// }
     /// ```
-    pub fn detach(mut self) -> DetachedChild<'a, O> {
-        self.on_parent_end = OnParentEnd::Abandon;
+    pub fn detach(self) -> DetachedChild<'a, O> {
         DetachedChild(self)
     }
 
@@ -358,7 +359,8 @@ impl<'a, O> Child<'a, O> {
         };
         let child = || {
             let run = NewRun { gate: gate.cloned(), ..run.clone() };
-            ChildCall { run: Box::new(run), on_parent_end: self.on_parent_end, detached }
+            let default = if detached { OnParentEnd::Abandon } else { OnParentEnd::Cancel };
+            ChildCall { run: Box::new(run), on_parent_end: self.on_parent_end.unwrap_or(default), detached }
         };
         match self.cell.poll_child(call, child, cx.waker()) {
             CallPoll::Ended(Delivered::Failed(error)) => Poll::Ready(Err(error.into())),

@@ -54,6 +54,9 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     /// [`Compensation`](ErrorKind::Compensation). No compensation runs if the function succeeds, or
     /// if the worker ends the run before it returns, for example at the limit of its history.
     ///
+    /// A run that [continues as new](Ctx::continue_as_new) with an armed compensation fails: keep
+    /// the returned value, and disarm it before.
+    ///
     /// A compensation runs after the function has returned. So its body does not borrow from the
     /// function: it receives the worker's state as an `Arc`, and a clone of `value`, such as the
     /// payment to refund. Pass `()` if the body needs no value. The body is called once per
@@ -134,8 +137,9 @@ impl Compensation<'_> {
         self
     }
 
-    /// Checks that there is something to undo: a call with this key, as it stands in the history
-    /// (`charge`, `charge:1`), must have succeeded in this run.
+    /// Checks that there is something to undo: a call with this key must have succeeded in this
+    /// run. The key is that of a call in the scope of this compensation (`charge`, `charge:1`), or
+    /// the whole key as it stands in the history (`trip/charge`).
     ///
     /// # Errors
     /// An error of kind [`Refused`](ErrorKind::Refused) if no call with this key has succeeded. The
@@ -158,10 +162,10 @@ impl Compensation<'_> {
     /// }
     /// ```
     pub fn undoes(self, key: &str) -> Result<Self> {
-        let key = format!("{}{key}", self.scope);
+        let scoped = format!("{}{key}", self.scope);
         let succeeded: Vec<String> =
             self.cell.with_machine(|machine| machine.succeeded().map(ToOwned::to_owned).collect());
-        if succeeded.contains(&key) {
+        if succeeded.iter().any(|other| *other == scoped || other == key) {
             return Ok(self);
         }
         let name = self.cell.step_key(self.call);
@@ -169,7 +173,7 @@ impl Compensation<'_> {
         let shown: Vec<&str> = succeeded.iter().take(SHOWN_KEYS).map(String::as_str).collect();
         let more = if succeeded.len() > SHOWN_KEYS { ", and more" } else { "" };
         let message = format!(
-            "compensation {name:?} is to undo {key:?}, but no call with that key has succeeded in this run; \
+            "compensation {name:?} is to undo {scoped:?}, but no call with that key has succeeded in this run; \
              these have: {shown:?}{more}; call ctx.compensate after the step that it undoes"
         );
         Err(StoredError::new(ErrorKind::Refused, message).fatal().into())

@@ -26,8 +26,10 @@ impl<S> Ctx<S> {
     /// return that value (but maps it to another error, or ignores it), the run does not continue
     /// as new. The error has kind [`Refused`](crate::ErrorKind::Refused) if the input cannot be
     /// encoded as JSON, if it exceeds the payload limit, or if the call is inside the body of a
-    /// step. If the input does not decode as the workflow's input type, the run fails with kind
-    /// `Refused`.
+    /// step. A run that returns the value while compensations are armed fails with kind `Refused`,
+    /// and is undone: the next generation does not know them, so
+    /// [disarm](crate::Compensation::disarm) each one before. If the input does not decode as the
+    /// workflow's input type, the run fails with kind `Refused`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -52,6 +54,29 @@ impl<S> Ctx<S> {
         let input = encode(&subject, &input, self.cell.payload_limit())
             .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
         Err(Error::continue_with(input))
+    }
+
+    /// Returns the size, in bytes of JSON text, that an input for
+    /// [`continue_as_new`](Ctx::continue_as_new) and each other payload may have.
+    ///
+    /// It is a [setting](crate::Connect::payload_limit) of the worker. So decide by it inside the
+    /// body of a step, because a replay by another worker may find another limit.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn collect(ctx: &Ctx, seen: Vec<String>) -> Result<()> {
+    ///     let bytes: usize = seen.iter().map(|text| text.len() + 3).sum();
+    ///     if ctx.step("is small", async || ok(bytes + 2 <= ctx.payload_limit())).await? {
+    ///         return ctx.continue_as_new(seen);
+    ///     }
+    ///     ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn payload_limit(&self) -> usize {
+        self.cell.payload_limit()
     }
 
     /// Returns how often this run has [continued as new](Ctx::continue_as_new): 0 if it never has.
