@@ -85,7 +85,7 @@ use proc_macro::TokenStream;
 /// | `randomness` | `rand`, `fastrand`, `Uuid::new_v4`, `Uuid::now_v7` |
 /// | `spawn` | `tokio::spawn`, `tokio::task`, `thread::spawn`, `process::Command::new` |
 /// | `tokio_time` | `tokio::time::sleep`, `timeout`, `interval`, `smol::Timer` |
-/// | `unbiased_select` | `tokio::select!` without `biased;`, `futures::select!` |
+/// | `unbiased_select` | `select!`, `join!` of `tokio` without `biased;`, `futures::select!` |
 /// | `blocking_sleep` | `thread::sleep` |
 /// | `environment` | `std::env`, `process::id` |
 /// | `files` | `std::fs`, `tokio::fs` |

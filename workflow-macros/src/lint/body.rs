@@ -76,6 +76,15 @@ impl Body<'_> {
         self.in_step = before;
     }
 
+    /// Refuses hash maps among the arguments of a call that iterates over them.
+    fn refuse_arguments<'a>(&mut self, arguments: impl IntoIterator<Item = &'a Expr>) {
+        for argument in arguments {
+            if is_hash(&self.scopes, argument) {
+                self.refuse_iteration(argument, argument);
+            }
+        }
+    }
+
     fn refuse_iteration(&mut self, tokens: impl ToTokens, map: &Expr) {
         let subject = match inner_expression(map) {
             Expr::Path(path) => format!("`{}`", path_text(&path.path)),
@@ -121,6 +130,9 @@ impl<'ast> Visit<'ast> for Body<'_> {
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         let order_is_irrelevant = std::mem::take(&mut self.order_is_irrelevant) || map_order::ignores_order(call);
+        if map_order::iterates_arguments(&call.method) {
+            self.refuse_arguments(&call.args);
+        }
         if map_order::iterates(&call.method) && is_hash(&self.scopes, &call.receiver) && !order_is_irrelevant {
             self.refuse_iteration(call, &call.receiver);
         }
@@ -136,6 +148,9 @@ impl<'ast> Visit<'ast> for Body<'_> {
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         self.visit_expr(&call.func);
+        if map_order::is_iterating_function(&call.func) {
+            self.refuse_arguments(&call.args);
+        }
         let bodies = self.step_closures.takes_step_bodies(None, &call.args);
         self.visit_arguments(&call.args, bodies);
     }
@@ -240,12 +255,17 @@ fn reads_clock(scopes: &Scopes, call: &ExprMethodCall) -> bool {
     epoch && call.method == "elapsed" && scopes.resolve(&path.path).is_some()
 }
 
-/// Returns what to do about a `select!` that polls its branches in random order, or `None`.
+/// Returns what to do about a `select!` or `join!` that polls its branches in changing order, or
+/// `None`.
 ///
-/// The `select!` of `tokio` does so unless it begins with `biased;`, that of `futures` always.
+/// The `select!` of `tokio` polls in random order, and its `join!` begins each poll with another
+/// branch, unless they begin with `biased;`. The `select!` of `futures` is always random.
 fn unbiased_select(scopes: &Scopes, call: &Macro) -> Option<&'static str> {
     let segments = scopes.resolve(&call.path)?;
     let fix = match segments.split_first()? {
+        (krate, [.., name]) if krate == "tokio" && (name == "join" || name == "try_join") => {
+            "use `futures::join!` or `futures::try_join!`"
+        }
         (name, []) if name == "select" => Rule::UnbiasedSelect.fix(),
         (krate, [.., name]) if name == "select" => match krate.as_str() {
             "tokio" => "write `biased;` before its first branch",

@@ -18,12 +18,13 @@ pub(super) fn branches(call: &Macro) -> Vec<Branch> {
     let name = call.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
     match name.as_str() {
         "stringify" | "concat" | "cfg" | "include" | "include_str" | "include_bytes" | "macro_rules" => Vec::new(),
+        "join" | "try_join" => joined.parse2(call.tokens.clone()).unwrap_or_default(),
         "select" | "select_biased" => call.parse_body::<Select>().map(|select| select.branches).unwrap_or_default(),
         _ => expressions.parse2(call.tokens.clone()).unwrap_or_default(),
     }
 }
 
-/// Returns whether a `select!` begins with `biased;`.
+/// Returns whether a `select!` or `join!` begins with `biased;`.
 pub(super) fn is_biased(call: &Macro) -> bool {
     let begins = |input: ParseStream<'_>| {
         let found = input.peek(Ident) && input.parse::<Ident>()? == "biased";
@@ -31,6 +32,15 @@ pub(super) fn is_biased(call: &Macro) -> bool {
         Ok(found)
     };
     call.parse_body_with(begins).unwrap_or_default()
+}
+
+/// Parses `a, b`, or `biased; a, b`.
+fn joined(input: ParseStream<'_>) -> Result<Vec<Branch>> {
+    if input.peek(Ident) && input.peek2(Token![;]) {
+        input.parse::<Ident>()?;
+        input.parse::<Token![;]>()?;
+    }
+    expressions(input)
 }
 
 /// Parses `a, b`, or `a; n` as in `vec![a; n]`.

@@ -10,6 +10,12 @@ use super::syntax::{inner_expression, inner_pattern};
 const ITERATIONS: [&str; 9] =
     ["iter", "iter_mut", "keys", "values", "values_mut", "into_iter", "into_keys", "into_values", "drain"];
 
+/// Methods of a context that iterate over an argument and number its items.
+const ITERATIONS_OF_ARGUMENTS: [&str; 2] = ["map", "race"];
+
+/// Functions that keep the items of an argument in their order.
+const ITERATING_FUNCTIONS: [&str; 4] = ["join_all", "try_join_all", "select_all", "iter"];
+
 /// Methods at the end of an iterator chain whose result is the same for every order.
 const UNORDERED_ENDS: [&str; 13] = [
     "all",
@@ -71,6 +77,17 @@ fn turbofish(call: &ExprMethodCall) -> Option<&Type> {
 /// Returns whether the method iterates over the entries of its receiver.
 pub(super) fn iterates(method: &Ident) -> bool {
     ITERATIONS.iter().any(|name| method == name)
+}
+
+/// Returns whether the method iterates over its first argument.
+pub(super) fn iterates_arguments(method: &Ident) -> bool {
+    ITERATIONS_OF_ARGUMENTS.iter().any(|name| method == name)
+}
+
+/// Returns whether the called function keeps the items of its argument in their order.
+pub(super) fn is_iterating_function(function: &Expr) -> bool {
+    let Expr::Path(path) = inner_expression(function) else { return false };
+    path.path.segments.last().is_some_and(|last| ITERATING_FUNCTIONS.iter().any(|name| last.ident == name))
 }
 
 /// Returns whether the call has the same result for every order of its receiver's items.

@@ -62,7 +62,7 @@ impl Rule {
             Rule::Randomness => "returns a different value in each replay",
             Rule::Spawn => "starts work that the run does not record, and starts it again in each replay",
             Rule::TokioTime => "waits only in memory and starts over in each replay",
-            Rule::UnbiasedSelect => "polls its branches in random order, which differs in each replay",
+            Rule::UnbiasedSelect => "polls its branches in an order that differs in each replay",
             Rule::BlockingSleep => "blocks a thread of the worker, and does so again in each replay",
             Rule::Environment => "may return a different value on the machine that replays the run",
             Rule::Files => "accesses the disk of this machine, and does so again in each replay",

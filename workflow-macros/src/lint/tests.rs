@@ -284,6 +284,10 @@ fn a_select_must_be_biased() {
         found(quote!(crossbeam_channel::select! { recv(r) -> m => {} } crate::select! {} select(a, b).await)),
         [""; 0]
     );
+    for join in [quote!(tokio::join!(a, Utc::now())), quote!(tokio::try_join!(a, Utc::now()))] {
+        assert_eq!(found(join), ["unbiased_select", "wall_clock"]);
+    }
+    assert_eq!(found(quote!(tokio::join!(biased; a, Utc::now()); futures::try_join!(a, b))), ["wall_clock"]);
     // The input has no valid branch, but it does not begin with `biased;` either.
     assert_eq!(found(quote!(tokio::select! { not a branch })), ["unbiased_select"]);
 }
@@ -305,6 +309,9 @@ fn an_iteration_over_a_hash_map_is_refused() {
         quote!(let v: Vec<_> = input.into_iter().collect(); f(v);),
         quote!(let x: f64 = input.values().sum::<f64>();),
         quote!(let f = |m: &HashMap<u8, u8>| m.iter().next();),
+        quote!(ctx.map(input, 10, |ctx, (account, cents)| async { pay(account, cents) }).await?;),
+        quote!(let m = HashMap::new(); futures::future::join_all(m).await;),
+        quote!(let m = HashSet::from([1]); let s = stream::iter(m.clone());),
     ] {
         assert_eq!(found(body.clone()), ["map_order"], "{body}");
     }

@@ -70,11 +70,12 @@ pub use transaction::Transaction;
 /// it receives identical values. Time, randomness, files, network and other tasks belong in steps,
 /// or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
 ///
-/// Use ordinary concurrency: `join!`, `try_join!`, `FuturesUnordered`, `select`. [`Ctx::map`] runs
-/// a function for many items, and [`Ctx::scope`] gives a branch its own keys. A call takes its key
-/// when it is made, so calls of one name that are made in random order could swap their values. If
-/// a `select!` polls in random order (`futures::select!`, or tokio's without `biased`), make the
-/// calls before it, or give them different names.
+/// Use ordinary concurrency: `futures::join!`, `futures::try_join!`, `FuturesUnordered`, `select`.
+/// [`Ctx::map`] runs a function for many items, and [`Ctx::scope`] gives a branch its own keys. A
+/// call takes its key when it is made, so calls of one name that are made in random order could
+/// swap their values. If a macro polls its branches in changing order (`futures::select!`, or the
+/// `select!` and `join!` of tokio without `biased`), make the calls before it, or give them
+/// different names.
 ///
 /// A body is usually `|| app.charge(&order)` for one call, and `async || { .. }` for several
 /// statements. Both borrow what they use. It may be called once per attempt, so a body that moves a
