@@ -90,6 +90,8 @@ pub struct DeclaredSchedule {
     pub declaration: Declaration,
     /// Whether the schedule names its queue.
     pub names_queue: bool,
+    /// Whether the schedule names a version.
+    pub names_version: bool,
     /// The input; `None` if nothing says what to start.
     pub input: Option<ScheduleInput>,
 }
@@ -371,10 +373,10 @@ impl Schedule {
     #[doc(hidden)]
     pub fn into_parts(self) -> Result<DeclaredSchedule, InvalidSchedule> {
         let Self { name, mut declaration, version, queue, default_gate, input } = self;
+        let (names_queue, names_version) = (queue.is_some(), version.is_some());
         if let Some(version) = version {
             declaration.lane.version = version;
         }
-        let names_queue = queue.is_some();
         if let Some(queue) = queue {
             declaration.lane.queue = queue;
         }
@@ -384,7 +386,7 @@ impl Schedule {
             check_gate_of(&declaration.lane.workflow, &gate)?;
             declaration.gate = Some(gate);
         }
-        Ok(DeclaredSchedule { name, declaration, names_queue, input })
+        Ok(DeclaredSchedule { name, declaration, names_queue, names_version, input })
     }
 }
 

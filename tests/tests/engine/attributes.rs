@@ -163,6 +163,16 @@ pub async fn a_schedule_takes_queue_and_gate_from_the_attribute(db: Live) {
     let [fixed, ..] = schedules;
     let triggered = fixed.trigger().await.unwrap().run().await.unwrap();
     assert_eq!(place(&triggered), ("accounts", Some("acct-1")));
+    let other = fixed.trigger().input(&"acct-7".to_owned()).gate("acct-7").await.unwrap().run().await.unwrap();
+    assert_eq!(place(&other), ("accounts", Some("acct-7")));
+    let forked = client.fork(other.id).gate("acct-8").await.unwrap().run().await.unwrap();
+    assert_eq!(place(&forked), ("accounts", Some("acct-8")));
+    let refused = fixed.trigger().gate("").await.unwrap_err().to_string();
+    assert!(refused.contains("gate"), "{refused}");
+    let day_before = fixed.backfill(NOON - 2 * HOUR, NOON - HOUR).gate_with(|at| format!("of {}", at.date()));
+    assert_eq!(day_before.await.unwrap().started, 1);
+    let filled = runs(client, "fixed").await.into_iter().find(|(_, at)| at.at == NOON - HOUR).unwrap().0;
+    assert_eq!(place(&filled), ("accounts", Some("of 2027-01-01")));
     assert_eq!(fixed.backfill(NOON - HOUR, NOON).await.unwrap().started, 1);
     let filled = runs(client, "fixed").await.into_iter().find(|(_, at)| at.at == NOON).unwrap().0;
     assert_eq!(place(&filled), ("accounts", Some("acct-1")));
@@ -172,6 +182,9 @@ pub async fn a_schedule_takes_queue_and_gate_from_the_attribute(db: Live) {
     fixed.update(hourly("fixed").gate("acct-9").queue("other")).await.unwrap();
     let changed = fixed.describe().await.unwrap();
     assert_eq!((changed.declared.lane.queue.as_str(), changed.declared.gate.as_deref()), ("other", Some("acct-9")));
+    fixed.update(hourly("fixed").version("2")).await.unwrap();
+    let lane = fixed.describe().await.unwrap().declared.lane;
+    assert_eq!((lane.workflow.as_str(), lane.version.as_str(), lane.queue.as_str()), ("import", "2", "other"));
 }
 
 pub async fn a_gate_that_an_attribute_computes_is_checked(db: Live) {

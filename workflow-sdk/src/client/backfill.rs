@@ -5,7 +5,7 @@ use std::pin::Pin;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use workflow_engine::model::{NewRun, Timestamp};
+use workflow_engine::model::{NameSubject, NewRun, Timestamp, check_name};
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::schedule::Occurrence;
 use workflow_engine::store::{Outcome, StartOutcome, Write};
@@ -25,7 +25,10 @@ pub struct Backfill {
     until: Timestamp,
     max: u32,
     input: Option<InputWith>,
+    gate: Option<GateWith>,
 }
+
+type GateWith = Box<dyn Fn(&Occurrence) -> String + Send + Sync>;
 
 type InputWith = Box<dyn Fn(&Occurrence) -> Result<String, PayloadError> + Send + Sync>;
 
@@ -56,7 +59,7 @@ impl Backfill {
     pub const DEFAULT_MAX: u32 = 10_000;
 
     pub(super) fn new(schedule: ScheduleHandle, after: Timestamp, until: Timestamp) -> Self {
-        Self { schedule, after, until, max: Self::DEFAULT_MAX, input: None }
+        Self { schedule, after, until, max: Self::DEFAULT_MAX, input: None, gate: None }
     }
 
     /// Sets the most occurrences. A backfill of more is refused as a whole. Default:
@@ -76,6 +79,14 @@ impl Backfill {
         let limit = self.schedule.client().payload_limit();
         let text = move |at: &Occurrence| round_trip_for_caller(&subject, &input(at), limit).map(|(text, _)| text);
         self.input = Some(Box::new(text));
+        self
+    }
+
+    /// Computes the gate of the queue behind which each run waits, for example that of the account
+    /// in its input. Default: the gate of the schedule, whatever the input. Range: see
+    /// [`Start::gate`](crate::Start::gate).
+    pub fn gate_with<G: Into<String>>(mut self, gate: impl Fn(&Occurrence) -> G + Send + Sync + 'static) -> Self {
+        self.gate = Some(Box::new(move |at| gate(at).into()));
         self
     }
 
@@ -145,7 +156,13 @@ impl Backfill {
             Some(input) => input(occurrence)?,
             None => read.input()?.to_owned(),
         };
-        Ok(read.record.declaration().run(occurrence, input))
+        let mut run = read.record.declaration().run(occurrence, input);
+        if let Some(gate) = &self.gate {
+            let gate = gate(occurrence);
+            check_name(NameSubject::Gate, &gate)?;
+            run.gate = Some(gate);
+        }
+        Ok(run)
     }
 
     /// Returns the runs whose ids the database does not have.

@@ -32,6 +32,7 @@ pub struct Fork<O> {
     input: Option<Result<String, PayloadError>>,
     version: Option<String>,
     queue: Option<String>,
+    gate: Option<String>,
     priority: Option<Priority>,
     key: Option<String>,
     deadline: Option<StartTime>,
@@ -49,6 +50,7 @@ impl<O> Fork<O> {
             input: None,
             version: None,
             queue: None,
+            gate: None,
             priority: None,
             key: None,
             deadline: None,
@@ -90,6 +92,13 @@ impl<O> Fork<O> {
     /// no control characters.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
+        self
+    }
+
+    /// Sets the gate of its queue behind which the new run waits. Default: the gate of the source
+    /// run, whatever the input. Range: see [`Start::gate`](super::Start::gate).
+    pub fn gate(mut self, gate: impl Into<String>) -> Self {
+        self.gate = Some(gate.into());
         self
     }
 
@@ -165,6 +174,9 @@ impl<O> Fork<O> {
         if let Some(queue) = &self.queue {
             check_queue(queue)?;
         }
+        if let Some(gate) = &self.gate {
+            check_name(NameSubject::Gate, gate)?;
+        }
         check_tags(&self.tags)?;
         let source = self.client.run(self.source).await?;
         if let Some(unreadable) = UnreadablePayload::in_place_of(&source.input).filter(|_| input.is_none()) {
@@ -181,7 +193,7 @@ impl<O> Fork<O> {
         check_size(&source.lane.workflow, &input, &tags, self.client.payload_limit())?;
         tags.insert(FORKED_FROM.into(), self.source.to_string());
         let new = NewRun {
-            gate: source.gate,
+            gate: self.gate.or(source.gate),
             id: self.source.generate_for_fork(),
             lane: Lane {
                 queue: self.queue.unwrap_or(source.lane.queue),

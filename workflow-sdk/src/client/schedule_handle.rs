@@ -173,8 +173,8 @@ impl ScheduleHandle {
         Backfill::new(self.clone(), after.into(), until.into())
     }
 
-    /// Replaces the declaration. Without `.start(..)` the workflow, its input, queue and gate stay,
-    /// unless `.queue(..)` or `.gate(..)` sets another one.
+    /// Replaces the declaration. Without `.start(..)` the workflow, its version, input, queue and
+    /// gate stay, unless `.version(..)`, `.queue(..)` or `.gate(..)` sets another one.
     ///
     /// Of a schedule that code declares, the times and policies are replaced until
     /// [`ScheduleHandle::revert`], and workers that declare it keep the change: it is shown as
@@ -204,7 +204,7 @@ impl ScheduleHandle {
     /// # }
     /// ```
     pub async fn update(&self, schedule: Schedule) -> Result<(), ClientError> {
-        let DeclaredSchedule { name, declaration, names_queue, input } = schedule.into_parts()?;
+        let DeclaredSchedule { name, declaration, names_queue, names_version, input } = schedule.into_parts()?;
         if name != self.name {
             return Err(ClientError::UnknownSchedule { name });
         }
@@ -217,9 +217,14 @@ impl ScheduleHandle {
         self.redeclare(input, |record| {
             let mut declaration = declaration.clone();
             if !starts_other {
-                let present = &record.declared;
-                let queue = if names_queue { declaration.lane.queue } else { present.lane.queue.clone() };
-                declaration.lane = Lane { queue, ..present.lane.clone() };
+                let present = record.declaration();
+                let Lane { queue, version, .. } = std::mem::replace(&mut declaration.lane, present.lane.clone());
+                if names_queue {
+                    declaration.lane.queue = queue;
+                }
+                if names_version {
+                    declaration.lane.version = version;
+                }
                 declaration.gate = declaration.gate.or_else(|| present.gate.clone());
             }
             declaration

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use workflow_engine::model::NewRun;
+use workflow_engine::model::{NameSubject, NewRun, check_name};
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 
 use super::schedule::ReadSchedule;
@@ -19,11 +19,12 @@ use super::{ClientError, RunHandle, ScheduleHandle};
 pub struct Trigger {
     schedule: ScheduleHandle,
     input: Option<Result<String, PayloadError>>,
+    gate: Option<String>,
 }
 
 impl Trigger {
     pub(super) fn new(schedule: ScheduleHandle) -> Self {
-        Self { schedule, input: None }
+        Self { schedule, input: None, gate: None }
     }
 
     /// Sets the input of this run. Default: the input of the schedule.
@@ -34,9 +35,20 @@ impl Trigger {
         self
     }
 
+    /// Sets the gate of the queue behind which this run waits, for example that of the account in
+    /// its input. Default: the gate of the schedule, whatever the input. Range: see
+    /// [`Start::gate`](crate::Start::gate).
+    pub fn gate(mut self, gate: impl Into<String>) -> Self {
+        self.gate = Some(gate.into());
+        self
+    }
+
     async fn start(self) -> Result<RunHandle<Value>, ClientError> {
-        let Self { schedule, input } = self;
+        let Self { schedule, input, gate } = self;
         let input = input.transpose()?;
+        if let Some(gate) = &gate {
+            check_name(NameSubject::Gate, gate)?;
+        }
         // The run keeps its id in every try, so that it starts once.
         let mut first: Option<NewRun> = None;
         let change = |read: &mut ReadSchedule| {
@@ -45,7 +57,8 @@ impl Trigger {
                 None => {
                     let now = read.calendar.occurrence(schedule.name(), read.now, 0);
                     let input = input.clone().map_or_else(|| read.input().map(str::to_owned), Ok)?;
-                    first.insert(read.record.declaration().triggered_run(&now, input)).clone()
+                    let run = read.record.declaration().triggered_run(&now, input);
+                    first.insert(NewRun { gate: gate.clone().or(run.gate), ..run }).clone()
                 }
             };
             read.record.trigger(run.id, read.now);
