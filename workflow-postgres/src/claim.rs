@@ -236,7 +236,9 @@ pub(super) fn runs(
         let place = places.get(index).ok_or_else(unknown_lane)?;
         let mut run = row::claimed_run(row, place.lane.clone(), now, now + request.lease)?;
         run.gate = place.gate.map(str::to_owned);
-        let rank = rank(row)?.unwrap_or(Rank::Begun);
+        let rank = rank(row)?;
+        run.taken_over = rank.is_none();
+        let rank = rank.unwrap_or(Rank::Begun);
         Ok((rank.order_at(row::time(row, "due_at")?), run))
     };
     rows.iter().filter(|row| is_claimed(row)).map(run).collect()

@@ -79,6 +79,7 @@ pub(super) fn claimed_run(
         wakes: rest.0,
         crashes: rest.1,
         lone_crashes: rest.10.unwrap_or(0),
+        taken_over: false,
         attempt: rest.2,
         generation: rest.3,
         depth: rest.4,

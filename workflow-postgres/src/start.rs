@@ -148,6 +148,7 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         wakes: 0,
         crashes: 0,
         lone_crashes: 0,
+        taken_over: false,
         attempt: 1,
         generation: 0,
         depth: run.depth,

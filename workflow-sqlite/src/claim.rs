@@ -23,6 +23,14 @@ const OPERATION: &str = "claim runs";
 /// The reason why the input of a run is not understood.
 const NOT_UTF8: &str = "input: it is not UTF-8";
 
+/// A due run that a claim is to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DueRun {
+    id: RunId,
+    /// The run is running, and its lease has ended.
+    is_lapsed: bool,
+}
+
 /// Claims due runs, from the lanes in turns.
 pub(super) async fn claim(
     connection: &mut SqliteConnection,
@@ -80,7 +88,7 @@ pub(super) fn due_of(
     places: &[ClaimPlace<'_>],
     limit: u32,
     kind: DueRuns,
-) -> Result<Vec<RunId>, DatabaseError> {
+) -> Result<Vec<DueRun>, DatabaseError> {
     let mut lanes = Vec::with_capacity(found.len());
     for (lane, place) in found.iter().zip(places) {
         let mut waiting: Vec<Vec<(Timestamp, RunId)>> = row::json(lane)?;
@@ -94,10 +102,12 @@ pub(super) fn due_of(
         };
         let waiting = Rank::ALL.into_iter().zip(waiting).filter(|(rank, _)| is_wanted(*rank));
         let lapsed = Some((Rank::Begun, lapsed)).filter(|_| kind != DueRuns::New);
-        let in_order = |(rank, runs): (Rank, Vec<(Timestamp, RunId)>)| {
-            runs.into_iter().map(move |(due_at, id)| (rank.order_at(due_at), id))
+        let in_order = |(rank, runs): (Rank, Vec<(Timestamp, RunId)>), is_lapsed: bool| {
+            runs.into_iter().map(move |(due_at, id)| (rank.order_at(due_at), DueRun { id, is_lapsed }))
         };
-        let mut due: Vec<_> = waiting.chain(lapsed).flat_map(in_order).collect();
+        let waiting = waiting.flat_map(|runs| in_order(runs, false));
+        let lapsed = lapsed.into_iter().flat_map(|runs| in_order(runs, true));
+        let mut due: Vec<_> = waiting.chain(lapsed).collect();
         due.sort_unstable();
         due.truncate(place.at_most as usize);
         lanes.push(place.turns(due));
@@ -105,21 +115,22 @@ pub(super) fn due_of(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut due = take_turns(lanes, limit);
     due.sort_unstable();
-    Ok(due.into_iter().map(|(_, id)| id).collect())
+    Ok(due.into_iter().map(|(_, run)| run).collect())
 }
 
 /// Returns the script, which is `CLAIM` or begins with it, with these runs as its parameters.
 pub(super) fn take(
     script: &'static str,
     request: &ClaimRequest,
-    due: &[RunId],
+    due: &[DueRun],
     now: Timestamp,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, DatabaseError> {
     let claim = "SET epoch = epoch + 1,";
     let counts = "SET epoch = epoch + 1, crashes = crashes + (status = 'running'),";
     let script = altered("lapse-counts-crash", script, claim, counts);
     let script = altered("rank-ignored", script, "rank = 0, status = 'running'", "status = 'running'");
-    let due = Arc::<str>::from(serde_json::to_string(due).during(OPERATION)?);
+    let ids: Vec<RunId> = due.iter().map(|run| run.id).collect();
+    let due = Arc::<str>::from(serde_json::to_string(&ids).during(OPERATION)?);
     let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
     Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))
 }
@@ -132,7 +143,7 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Reads the answer of [`take`]: the claimed runs in the order of `due`.
-    pub(super) fn of(rows: &[SqliteRow], due: &[RunId]) -> Result<Self, DatabaseError> {
+    pub(super) fn of(rows: &[SqliteRow], due: &[DueRun]) -> Result<Self, DatabaseError> {
         let mut without_input = Vec::new();
         let mut claimed = HashMap::new();
         for row in rows {
@@ -147,7 +158,8 @@ impl Taken {
                 claimed.insert(row.0, row.run(is_damaged));
             }
         }
-        Ok(Self { runs: due.iter().filter_map(|id| claimed.remove(id)).collect(), without_input })
+        let run = |due: &DueRun| Some(ClaimedRun { taken_over: due.is_lapsed, ..claimed.remove(&due.id)? });
+        Ok(Self { runs: due.iter().filter_map(run).collect(), without_input })
     }
 
     /// Reads the missing inputs. The claims may be committed already, because the input of a
@@ -223,6 +235,7 @@ impl ClaimedRow {
             wakes,
             crashes,
             lone_crashes: self.17.unwrap_or(0),
+            taken_over: false,
             attempt,
             generation,
             depth,

@@ -15,13 +15,13 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Sqlite, SqliteConnection};
 
 use workflow_engine::faults::{altered, failpoint_error, planted};
-use workflow_engine::model::{Effect, RunId, Timestamp};
+use workflow_engine::model::{Effect, Timestamp};
 use workflow_engine::store::{
     Asked, AttemptRow, ClaimRequest, Claimed, DatabaseError, DueRuns, Fence, Outcome, Outcomes, Releases, SortedBatch,
     Write, asked_by_unless, claim_limited, claim_places,
 };
 
-use super::claim::Taken;
+use super::claim::{DueRun, Taken};
 use super::error::During;
 use super::fence_cache::FenceCache;
 use super::rows::{MOST_ROWS, Parameters, RowsStatement};
@@ -166,7 +166,7 @@ struct Applied<'a> {
 /// A claim that found due runs.
 struct DueClaim {
     place: usize,
-    due: Vec<RunId>,
+    due: Vec<DueRun>,
     /// Claims the runs and commits.
     script: Query<'static, Sqlite, SqliteArguments>,
 }

@@ -14,6 +14,7 @@ pub(crate) fn claimed_run(crashes: i64) -> ClaimedRun {
         wakes: 0,
         crashes,
         lone_crashes: 0,
+        taken_over: false,
         attempt: 1,
         generation: 0,
         depth: 0,

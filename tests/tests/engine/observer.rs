@@ -125,8 +125,32 @@ pub async fn a_run_that_is_taken_over_is_reported_with_its_crashes(db: Live) {
     let worker = LocalWorker::start(worker.register(orphaned_run));
     events.wait_for(run.id(), "run_ended succeeded").await;
     assert_eq!(events.of(run.id()), ["run_started", "run_claimed", "run_taken_over", "run_ended succeeded"]);
-    let lines = lines_of(run.id(), &["INFO", "run taken over from a dead worker"]);
+    let lines = lines_of(run.id(), &["INFO", "run taken over: its last worker died"]);
     assert!(lines.len() == 1 && lines[0].contains("crashes=1"), "{lines:?}");
+    worker.stop().await;
+}
+
+/// The lease of one run has ended, and its worker may live. The other run was given back after its
+/// worker had died once.
+pub async fn a_run_is_taken_over_if_a_worker_held_it_whatever_its_crashes(db: Live) {
+    #[workflow]
+    async fn left_run(_ctx: &Ctx) -> Result<()> {
+        Ok(())
+    }
+    let events = EventRecorder::new();
+    let (client, worker) = observed(&db, &events).await;
+    let (lapsed, given_back) = (client.start(left_run, ()).await.unwrap(), client.start(left_run, ()).await.unwrap());
+    let held = format!("status = 'running', worker_id = '{}'", WorkerId::generate());
+    for (run, change) in [(&lapsed, held.as_str()), (&given_back, "status = 'parked', crashes = 1")] {
+        let id = run.id();
+        let columns = "epoch = 1, rank = 0, started_at = created_at";
+        db.raw().await.execute(format!("UPDATE workflow_runs SET {change}, {columns} WHERE id = '{id}'")).await;
+    }
+    let worker = LocalWorker::start(worker.register(left_run));
+    for (run, event) in [(lapsed, "run_taken_over"), (given_back, "run_woken")] {
+        events.wait_for(run.id(), "run_ended succeeded").await;
+        assert_eq!(events.of(run.id()), ["run_started", "run_claimed", event, "run_ended succeeded"]);
+    }
     worker.stop().await;
 }
 

@@ -46,7 +46,7 @@ impl Observer for LogObserver {
             }
             Event::RunWoken { run, worker } => run!(debug, event, run, %worker, "run woken"),
             Event::RunTakenOver { run, worker, crashes } => {
-                run!(info, event, run, %worker, crashes, "run taken over from a dead worker");
+                run!(info, event, run, %worker, crashes, "run taken over: its last worker died, or let its lease end");
             }
             Event::RunParked { run, until } => {
                 run!(debug, event, run, until = until.map(tracing::field::display), "run parked")

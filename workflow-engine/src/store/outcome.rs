@@ -286,6 +286,8 @@ pub struct ClaimedRun {
     pub crashes: i64,
     /// How often it died while it drove no other run.
     pub lone_crashes: i64,
+    /// `true` if the run was `running`: its last worker died, or let its lease end.
+    pub taken_over: bool,
     /// 1 for the first attempt of the run.
     pub attempt: i64,
     /// How often it continued as new.

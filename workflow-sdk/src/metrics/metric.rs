@@ -87,7 +87,11 @@ metrics! {
     RUNS_CLAIMED = counter("workflow_runs_claimed_total", LANE, "Claims of runs by workers of this process");
     RUNS_PARKED = counter("workflow_runs_parked_total", WORKFLOW, "Parks: a run waits without a worker");
     RUNS_RETRIED = counter("workflow_runs_retried_total", WORKFLOW, "Attempts of runs that failed and are tried again");
-    RUNS_TAKEN_OVER = counter("workflow_runs_taken_over_total", WORKFLOW, "Claims of runs whose last worker died");
+    RUNS_TAKEN_OVER = counter(
+        "workflow_runs_taken_over_total",
+        WORKFLOW,
+        "Claims of runs whose last worker died or let its lease end",
+    );
     LEASES_LOST = counter("workflow_leases_lost_total", WORKFLOW, "Claims that a worker of this process has lost");
     CRASH_LOOPS = counter("workflow_crash_loops_total", WORKFLOW, "Runs that failed because their workers kept dying");
     DIVERGENCES = counter("workflow_divergences_total", WORKFLOW, "Histories that were found not to fit the code");

@@ -34,6 +34,7 @@ fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) 
     tables.update(id, |run| {
         run.epoch += 1;
         run.priority = None;
+        let taken_over = run.status == RunStatus::Running;
         (run.status, run.worker_id, run.available_at) = (RunStatus::Running, Some(request.worker), now + request.lease);
         ClaimedRun {
             claim: Claim { run_id: id, epoch: run.epoch },
@@ -43,6 +44,7 @@ fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) 
             wakes: run.wakes,
             crashes: run.crashes,
             lone_crashes: run.lone_crashes,
+            taken_over,
             attempt: run.attempt,
             generation: run.generation,
             depth: run.depth,

@@ -17,7 +17,7 @@ pub(crate) fn send_claimed(observers: &Observers, run: &ClaimedRun, worker: Work
     let name = name_of(run);
     let epoch = run.claim.epoch;
     observers.event(&Event::RunClaimed { run: name, worker, epoch, attempt: run.attempt });
-    if run.crashes > 0 {
+    if run.taken_over {
         observers.event(&Event::RunTakenOver { run: name, worker, crashes: run.crashes });
     } else if epoch > 1 {
         observers.event(&Event::RunWoken { run: name, worker });
