@@ -1,6 +1,7 @@
 //! Batches that the executor puts in line while the batch before them is being committed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
@@ -9,8 +10,8 @@ use workflow_engine::model::{Claim, Retention, WorkerId};
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Connect, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind};
-use workflow_tests::builders::{attempt, claim_by, new_run, succeeded};
+use workflow_sdk::{Connect, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, Timestamp};
+use workflow_tests::builders::{attempt, claim_by, new_run, park, succeeded};
 use workflow_tests::faulty::{Fault, Gate};
 use workflow_tests::outcome::{claimed, one};
 use workflow_tests::{FaultyStore, Live, LocalWorker, Probe, until};
@@ -41,15 +42,30 @@ struct InLine {
     claim: PendingClaim,
 }
 
+/// The claim that the worker sends while "held" is blocked.
+#[derive(Clone, Copy, PartialEq)]
+enum Claiming {
+    /// It is in line behind "held".
+    InLine,
+    /// It is left pending. One more run parks with "held" and is due at once.
+    Pending,
+}
+
 impl InLine {
     async fn new(connect: Connect) -> Self {
+        Self::with(connect, Claiming::InLine).await
+    }
+
+    async fn with(connect: Connect, claiming: Claiming) -> Self {
         let client = connect.await.unwrap();
         let (inner, worker) = (Arc::clone(client.store()), WorkerId::generate());
         let _lease = inner.open_lease(worker, &[], &Retention::default()).await.unwrap();
-        let starts: Vec<Write> = (0..MANY).map(|_| Write::Start(new_run())).collect();
+        let parks = claiming == Claiming::Pending;
+        let starts: Vec<Write> = (0..MANY + usize::from(parks)).map(|_| Write::Start(new_run())).collect();
         inner.commit(&starts).await.unwrap();
         let runs = claimed(one(inner.commit(&[Write::Claim(claim_by(worker, 1000))]).await.unwrap())).runs;
-        let claims: Vec<Claim> = runs.iter().map(|run| run.claim).collect();
+        let mut claims: Vec<Claim> = runs.iter().map(|run| run.claim).collect();
+        let parked = claims.pop_if(|_| parks);
 
         let store = Arc::new(FaultyStore::new(inner));
         let executor = Executor::start(Arc::clone(&store) as _, Observers::default());
@@ -74,10 +90,17 @@ impl InLine {
         for claim in &claims[..MANY / 2] {
             held.push(executor.send(step(*claim, "held")).await.unwrap());
         }
+        if let Some(claim) = parked {
+            held.push(executor.send(park(claim, Timestamp::from_micros(0))).await.unwrap());
+        }
         let gate = store.block(is_step("held"));
         first.open();
         gate.reached().await;
-        let claim = executor.claim(claim_by(worker, 1)).await.unwrap();
+        let request = claim_by(worker, 1);
+        let claim = match claiming {
+            Claiming::InLine => executor.claim(request).await.unwrap(),
+            Claiming::Pending => executor.wait_claim(request).await.unwrap(),
+        };
         until("a batch is in line", async || (store.overlapping() == 1).then_some(())).await;
         assert!(matches!(opened.await.unwrap(), Outcome::Applied));
         Self { client, store, claims, gate, held, seconds, claim }
@@ -119,6 +142,18 @@ pub async fn a_batch_in_line_is_committed_once(db: Live) {
         let in_line = InLine::new(connect).await;
         let answer = in_line.finish().await.await.unwrap();
         assert!(answer.outcome.unwrap().runs.is_empty(), "all runs are claimed");
+    })
+    .await;
+}
+
+/// The batch in line was closed while nothing was due, so it has no claim.
+pub async fn a_pending_claim_takes_the_run_that_a_batch_before_the_one_in_line_made_due(db: Live) {
+    on_one_thread(&db, async |connect| {
+        let in_line = InLine::with(connect, Claiming::Pending).await;
+        let claim = in_line.finish().await;
+        let answer =
+            tokio::time::timeout(Duration::from_secs(20), claim).await.expect("the claim is answered").unwrap();
+        assert_eq!(answer.outcome.unwrap().runs.len(), 1);
     })
     .await;
 }

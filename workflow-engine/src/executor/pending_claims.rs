@@ -39,14 +39,19 @@ impl PendingClaims {
         // A claim of a worker that is gone would take runs that nothing drives.
         self.claims.retain(|claim| !claim.reply.is_closed());
         let makes_due = writes.iter().any(Write::makes_due);
-        if is_flushed || makes_due || self.claims.iter().any(|claim| self.is_late(claim)) {
+        if is_flushed || makes_due || self.has_late() {
             return std::mem::take(&mut self.claims);
         }
         Vec::new()
     }
 
-    /// Returns `true` if a run became due after the last claim of this worker and before this claim
-    /// arrived.
+    /// Returns `true` if a run has become due since the last claim of a worker that has a pending
+    /// one.
+    pub(super) fn has_late(&self) -> bool {
+        self.claims.iter().any(|claim| self.is_late(claim))
+    }
+
+    /// Returns `true` if a run has become due since the last claim of this worker.
     fn is_late(&self, claim: &QueuedWrite) -> bool {
         let Write::Claim(request) = &claim.write else { return true };
         self.seen.get(&request.worker).copied().unwrap_or(0) < self.due_commits

@@ -100,7 +100,9 @@ impl Pipeline {
     async fn step(&mut self, stage: Stage) -> Option<Stage> {
         match stage {
             Stage::Idle => {
-                let has_arrived = self.queue.take_all() || self.wait().await;
+                // A batch in line was closed before the one in front of it made a run due. A claim
+                // that it left pending must not wait for another request.
+                let has_arrived = self.queue.take_all() || self.queue.pending_claims().has_late() || self.wait().await;
                 if has_arrived { Some(Stage::Gathering) } else { self.write_last_counts().await }
             }
             Stage::Gathering => {
