@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::faults::planted;
-use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
+use crate::model::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError, Timestamp};
 
 use super::call::Delivered;
 use super::interruption::Interrupted;
@@ -44,6 +44,8 @@ pub(super) struct RecordedStep {
     asked: bool,
     pub(super) outcome: Option<RecordedOutcome>,
     pub(super) last: LastAttempt,
+    /// The last attempt whose failure was the outcome until the run was retried; 0 if none was.
+    pub(super) ended_round: u32,
 }
 
 #[derive(Debug)]
@@ -119,6 +121,8 @@ impl History {
 
     fn add(&mut self, row: StepAttempt) {
         let completed_at = row.completed_at.unwrap_or(row.started_at);
+        let number = u32::try_from(row.attempt).unwrap_or(u32::MAX);
+        let ended_round = if ends_round(&row) { number } else { 0 };
         let outcome = row.position.map(|position| RecordedOutcome {
             position,
             completed_at,
@@ -128,7 +132,7 @@ impl History {
             },
         });
         let last = LastAttempt {
-            number: u32::try_from(row.attempt).unwrap_or(u32::MAX),
+            number,
             started_at: row.started_at,
             has_ended: row.status != AttemptStatus::Running,
             output: row.output,
@@ -145,9 +149,11 @@ impl History {
                 if last.number >= step.last.number {
                     step.last = last;
                 }
+                step.ended_round = step.ended_round.max(ended_round);
             }
             None => {
-                self.steps.insert(row.step_key, RecordedStep { kind: row.kind, asked: false, outcome, last });
+                let step = RecordedStep { kind: row.kind, asked: false, outcome, last, ended_round };
+                self.steps.insert(row.step_key, step);
             }
         }
     }
@@ -186,4 +192,11 @@ impl History {
     pub(super) fn all_asked(&self) -> bool {
         self.unasked.is_empty()
     }
+}
+
+/// Returns whether the attempt failed without a plan for another one, and lost its position when
+/// the run was retried. An attempt that ended because its step was dropped had no plan either.
+fn ends_round(row: &StepAttempt) -> bool {
+    let is_final = |error: &StoredError| error.next_attempt_at.is_none() && error.kind != ErrorKind::Canceled;
+    row.status == AttemptStatus::Failed && row.position.is_none() && row.error.as_ref().is_some_and(is_final)
 }

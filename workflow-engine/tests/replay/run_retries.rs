@@ -57,6 +57,47 @@ fn an_exhausted_step_gets_one_attempt_without_delay() {
     assert_eq!(table.rows.len(), 2);
 }
 
+/// Returns a workflow whose step may be attempted this often and always fails, in its first attempt
+/// for good.
+fn fails_at_once_for_good<const ATTEMPTS: u32>() -> Flow {
+    flow!(|ctx| {
+        let policy = Retry::fixed(Duration::from_secs(10)).max_attempts(ATTEMPTS);
+        let body = async || match ctx.attempt() {
+            1 => Err::<String, _>(Error::fatal("failed 1")),
+            number => Err(Error::msg(format!("failed {number}"))),
+        };
+        ctx.step("a", body).retry(policy).await
+    })
+}
+
+#[test]
+fn a_retried_step_has_all_attempts_of_its_policy_wherever_it_failed() {
+    let mut table = Table::default();
+    assert_eq!(Drive::begin(&table, &fails_at_once_for_good::<3>()).run(&mut table).error().message, "failed 1");
+    table.retry(1);
+    let mut drive = Drive::begin(&table, &fails_at_once_for_good::<3>());
+    assert_eq!(drive.quiesce(&mut table).timer(), Some(START + Duration::from_secs(10)), "it began at once");
+    // The next drive goes on with the round.
+    drop(drive);
+    assert_eq!(Drive::begin(&table, &fails_at_once_for_good::<3>()).run(&mut table).error().message, "failed 4");
+    let left = |table: &Table| -> Vec<_> {
+        table.rows.iter().map(|row| row.error.as_ref().and_then(|error| error.attempts_left)).collect()
+    };
+    assert_eq!(left(&table), [None, Some(2), Some(1), None]);
+    // A deploy has changed the policy.
+    table.retry(1);
+    assert_eq!(Drive::begin(&table, &fails_at_once_for_good::<2>()).run(&mut table).error().message, "failed 6");
+    assert_eq!(left(&table), [None, Some(2), Some(1), None, Some(1), None]);
+}
+
+#[test]
+fn an_attempt_that_was_dropped_ends_no_round() {
+    let mut dropped = failed("a", None);
+    dropped.error = Some(StoredError::new(ErrorKind::Canceled, "the step was dropped before its attempt ended"));
+    let mut table = Table { retries: 1, ..Table::default() }.with(dropped);
+    assert_eq!(Drive::begin(&table, &fails_at_once_for_good::<3>()).run(&mut table).error().message, "failed 3");
+}
+
 /// Runs the program, retries it from one of its failures, and crashes that drive after every
 /// commit.
 fn retry_everywhere(program: &Node, seed: u64) -> Result<usize, String> {

@@ -121,7 +121,8 @@ impl Machine {
             Some(delay) => {
                 let next_attempt_at = completed_at + delay;
                 // The stored plan is for readers only. A replay follows the policy of its own code.
-                let error = error.followed(attempt.options.retry.attempts_left(attempt.number), next_attempt_at);
+                let number = self.number_in_round(self.calls.key(id), attempt.number);
+                let error = error.followed(attempt.options.retry.attempts_left(number), next_attempt_at);
                 self.record(id, Record { error: Some(error), completed_at: Some(completed_at), ..record });
                 self.back_off(id, attempt.number.saturating_add(1), next_attempt_at, attempt.options);
             }
@@ -136,9 +137,17 @@ impl Machine {
         }
         let purpose = in_generation(self.generation, format!("retry {key} {attempt}"));
         let fraction = derived_fraction(self.run_id, &purpose);
-        let attempt = if self.is_retry() { options.retry.round_of(attempt) } else { attempt };
-        let delay = options.retry.delay_after(attempt, fraction)?;
+        // The attempt that ended a round, before the run was retried, has the number 0 in the next.
+        let number = Some(self.number_in_round(key, attempt)).filter(|number| *number > 0)?;
+        let delay = options.retry.delay_after(number, fraction)?;
         Some(error.retry_after().unwrap_or(delay))
+    }
+
+    /// Returns the number of an attempt within its round, from 1. When a run is retried, each step
+    /// that ended in a failure begins a new round, with all attempts of its policy.
+    fn number_in_round(&self, key: &str, attempt: u32) -> u32 {
+        let step = self.recorded.history.step(key).filter(|_| self.is_retry());
+        attempt.saturating_sub(step.map_or(0, |step| step.ended_round))
     }
 
     /// Ends the body of an attempt, and its timers.
