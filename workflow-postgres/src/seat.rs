@@ -25,19 +25,22 @@ pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, lines: &BTree
     Ok(())
 }
 
-/// Returns the rows of these lines.
+/// Returns the rows of these lines, for a batch in which the `asking` steps ask for a seat.
 pub(super) async fn read(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
     lines: &[(&SeatLine, u32)],
+    asking: &[(RunId, &str)],
 ) -> Result<Vec<Vec<SeatRow>>, Failure> {
     let query = sql.read_seats.query().bind(clock.fixed().map(Timestamp::as_micros));
     let query = query
         .bind(lines.iter().map(|(line, _)| line.limit.clone()).collect::<Vec<_>>())
         .bind(lines.iter().map(|(line, _)| line.key.clone()).collect::<Vec<_>>())
         .bind(lines.iter().map(|(_, most)| i64::from(*most)).collect::<Vec<_>>())
-        .bind(i64::try_from(CALL_PATIENCE.as_micros()).unwrap_or(i64::MAX));
+        .bind(i64::try_from(CALL_PATIENCE.as_micros()).unwrap_or(i64::MAX))
+        .bind(ids(asking.iter().map(|(run, _)| run)))
+        .bind(asking.iter().map(|(_, key)| *key).collect::<Vec<_>>());
     let mut rows = vec![Vec::new(); lines.len()];
     for found in &query.fetch_all(connection).await? {
         let number = usize::try_from(found.try_get::<i64, _>("number")?).map_err(Failure::corrupt)?;

@@ -303,8 +303,12 @@ impl BatchTarget for SlowPath<'_> {
         limit::read(self.connection, self.sql, Some(names)).await
     }
 
-    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, Failure> {
-        seat::read(self.connection, self.sql, self.clock, lines).await
+    async fn read_lines(
+        &mut self,
+        lines: &[(&SeatLine, u32)],
+        asking: &[(RunId, &str)],
+    ) -> Result<Vec<Vec<SeatRow>>, Failure> {
+        seat::read(self.connection, self.sql, self.clock, lines, asking).await
     }
 
     async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, Failure> {

@@ -12,17 +12,19 @@ use super::{row, sql};
 
 const OPERATION: &str = "give out seats";
 
-/// Returns the rows of these lines.
+/// Returns the rows of these lines, for a batch in which these steps ask for a seat.
 pub(super) async fn read(
     connection: &mut SqliteConnection,
     lines: &[(&SeatLine, u32)],
+    asking: &[(RunId, &str)],
     now: Timestamp,
 ) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
     let patience = i64::try_from(CALL_PATIENCE.as_micros()).unwrap_or(i64::MAX);
+    let asking = serde_json::to_string(asking).during("read seats")?;
     let mut rows = Vec::with_capacity(lines.len());
     for (line, most) in lines {
         let query = sqlx::query(sql::READ_SEATS).bind(&line.limit).bind(&line.key).bind(*most);
-        let query = query.bind(now.as_micros().saturating_sub(patience));
+        let query = query.bind(now.as_micros().saturating_sub(patience)).bind(&asking);
         let found = query.fetch_all(&mut *connection).await.during("read seats")?;
         rows.push(found.iter().map(seat).collect::<Result<_, _>>()?);
     }
@@ -78,7 +80,7 @@ pub(super) async fn mark_called(
 /// See [`Store::seats`](workflow_engine::store::Store::seats).
 pub(super) async fn list(database: &Database, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
     let mut reader = database.reader().await?;
-    read(reader.connection()?, lines, database.now()).await
+    read(reader.connection()?, lines, &[], database.now()).await
 }
 
 /// See [`Store::waiting_lines`](workflow_engine::store::Store::waiting_lines).

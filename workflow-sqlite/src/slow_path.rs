@@ -286,8 +286,12 @@ impl BatchTarget for SlowPath<'_> {
         limit::read(self.connection, names).await
     }
 
-    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
-        seat::read(self.connection, lines, self.now).await
+    async fn read_lines(
+        &mut self,
+        lines: &[(&SeatLine, u32)],
+        asking: &[(RunId, &str)],
+    ) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        seat::read(self.connection, lines, asking, self.now).await
     }
 
     async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {

@@ -169,10 +169,29 @@ pub async fn a_free_seat_is_kept_for_the_step_that_waits_longest(fixture: Fixtur
     assert!(!got(&fixture, runs[2]).await, "another step waits longer");
     fixture.advance(CALL_PATIENCE + Duration::from_millis(1));
     assert_eq!(call(&fixture).await, [runs[2].run_id], "the first one was called and did not come");
-    assert!(!got(&fixture, runs[1]).await, "its right to this seat is over");
-    assert!(!got(&fixture, runs[2]).await, "but it has kept its place");
-    assert_eq!(call(&fixture).await, [runs[1].run_id]);
-    assert!(got(&fixture, runs[1]).await);
+    assert!(got(&fixture, runs[1]).await, "it has kept its place, and the other one has not come");
+    assert!(!got(&fixture, runs[2]).await);
+    assert_eq!(called(fixture.commit(&leave(runs[1])).await), [runs[2].run_id]);
+    assert!(got(&fixture, runs[2]).await);
+}
+
+/// A saturated worker claims each called run later than the line waits for it.
+pub async fn a_step_that_comes_late_gets_the_free_seat_before_those_behind_it(fixture: Fixture) {
+    limited(&fixture, 1).await;
+    let runs = claimed(&fixture, 4).await;
+    for claim in &runs {
+        got(&fixture, *claim).await;
+    }
+    let late = CALL_PATIENCE + Duration::from_secs(1);
+    assert_eq!(called(fixture.commit(&leave(runs[0])).await), [runs[1].run_id]);
+    fixture.advance(late);
+    assert!(got(&fixture, runs[1]).await, "no other step was called");
+    assert_eq!(called(fixture.commit(&leave(runs[1])).await), [runs[2].run_id]);
+    fixture.advance(late);
+    assert_eq!(call(&fixture).await, [runs[3].run_id]);
+    let both = fixture.commit(&[ask(runs[3]), ask(runs[2])]).await;
+    assert_eq!(both.iter().map(answer).collect::<Vec<_>>(), [false, true], "the order of the line holds in a batch");
+    assert_eq!(taken(&fixture.store).await, 1);
 }
 
 pub async fn a_call_wakes_the_run(fixture: Fixture) {

@@ -180,19 +180,28 @@ impl BatchTarget for Recorder {
         self.note(format!("read {} limits", names.len()), records.collect())
     }
 
-    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, MissingOutcome> {
-        let row = |number: u128, epoch: Option<i64>| SeatRow {
-            run_id: uuid::Uuid::from_u128(number).into(),
-            step_key: "ask".into(),
-            asked_at: Timestamp::from_micros(1),
+    async fn read_lines(
+        &mut self,
+        lines: &[(&SeatLine, u32)],
+        asking: &[(RunId, &str)],
+    ) -> Result<Vec<Vec<SeatRow>>, MissingOutcome> {
+        let row = |(run_id, step_key): (RunId, &str), asked_at: i64| SeatRow {
+            run_id,
+            step_key: step_key.into(),
+            asked_at: Timestamp::from_micros(asked_at),
             called: false,
             asks_at: None,
-            epoch,
+            epoch: None,
             run_epoch: 1,
             run_status: RunStatus::Running,
         };
-        let rows =
-            lines.iter().map(|(line, _)| if line.key == "waited for" { vec![row(77, None)] } else { Vec::new() });
+        let other = row((uuid::Uuid::from_u128(77).into(), "ask"), 1);
+        let late = asking.iter().map(|step| row(*step, 0));
+        let rows = lines.iter().map(|(line, _)| match line.key.as_str() {
+            "waited for" => vec![other.clone()],
+            "called long ago" => late.clone().chain([other.clone()]).collect(),
+            _ => Vec::new(),
+        });
         let most: Vec<u32> = lines.iter().map(|(_, most)| *most).collect();
         self.note(format!("read lines with {most:?} waiting"), rows.collect())
     }
@@ -897,6 +906,9 @@ fn seats_are_given_out_in_the_order_of_the_batch() {
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
     assert_eq!(names, ["applied", "seat waits", "seat waits", "limit undeclared", "applied", "called"]);
     assert!(matches!(&outcomes[5], Outcome::Called(runs) if *runs == [second.run_id]));
+
+    let outcomes = apply_to(&mut Recorder::default(), &[seat(claim(), "called long ago")]).unwrap();
+    assert!(matches!(outcomes[0], Outcome::Applied), "it has kept its place: {outcomes:?}");
 }
 
 #[test]

@@ -40,8 +40,9 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
     /// Changes the rules of limits for steps, in the order of their names.
     fn write_limits(&mut self, writes: &[&LimitWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Keeps other transactions from giving seats of these lines out until the commit. A store
-    /// whose transaction excludes every other one needs no lock.
+    /// Keeps other transactions from giving seats of these lines out until the commit. Later reads
+    /// of the lines see every commit that ended before this returned. A store whose transaction
+    /// excludes every other one needs no lock.
     fn lock_lines(&mut self, lines: &BTreeSet<&SeatLine>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Returns the records of the limits that have one.
@@ -52,16 +53,15 @@ pub trait BatchTarget: BulkTarget + super::PlaceTarget + StatisticsTarget {
 
     /// Returns the rows of each of these lines: all that have an epoch, and of those that wait the
     /// first ones, at most the number beside the line. Leaves out a waiting row if its run is
-    /// paused, pending or ended, or is parked in a paused queue, or if it was called more than
-    /// [`CALL_PATIENCE`](super::CALL_PATIENCE) ago. Sees every commit that ended before
-    /// [`BatchTarget::lock_lines`] returned.
+    /// paused, pending, ended or parked in a paused queue, or if it was called over
+    /// [`CALL_PATIENCE`](super::CALL_PATIENCE) ago. A step of `asking` then counts as not called.
     fn read_lines(
         &mut self,
         lines: &[(&SeatLine, u32)],
+        asking: &[(RunId, &str)],
     ) -> impl Future<Output = Result<Vec<Vec<SeatRow>>, Self::Error>> + Send;
 
-    /// Returns until when the rates of these locked lines are used up, and the present time. Sees
-    /// every commit that ended before [`BatchTarget::lock_lines`] returned.
+    /// Returns until when the rates of these locked lines are used up, and the present time.
     fn read_line_rates(&mut self, lines: &[&SeatLine]) -> impl Future<Output = Result<ReadRates, Self::Error>> + Send;
 
     /// Stores until when the rates of these locked lines are used up.

@@ -14,7 +14,8 @@ use crate::model::{LimitRule, RunId, RunStatus, SeatLine, Timestamp};
 use super::line_rate::LineRate;
 
 /// How long a step that was called keeps its right to the next seat. If its run is not claimed and
-/// does not ask within this time, the step after it is called.
+/// does not ask within this time, the step after it is called. It keeps its place, so when it asks,
+/// it still gets a free seat before that one.
 pub const CALL_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The number of waiting steps of a line that a batch looks at, beside those that it changes. A
@@ -307,6 +308,16 @@ mod tests {
         assert!(!ask(&mut line, 5));
         assert!(!ask(&mut line, 4));
         assert!(line.ask(run(1), "ask", 2) == SeatAnswer::Taken, "the run that was taken over is before all that wait");
+    }
+
+    #[test]
+    fn a_step_that_asks_long_after_its_call_has_kept_its_place() {
+        let called = SeatRow { called: true, ..row(2, None) };
+        let mut line = of_seats(Some(1), vec![row(1, None), called]);
+        assert!(ask(&mut line, 1), "the other one was called later, and has not come yet");
+        assert!(!ask(&mut line, 2));
+        line.leave(run(1), "ask");
+        assert_eq!(line.call(), [(run(2), "ask".to_owned())]);
     }
 
     #[test]

@@ -89,8 +89,12 @@ impl BatchTarget for Batch<'_> {
         Ok(names.iter().filter_map(|name| self.tables.limits().get(*name).cloned()).collect())
     }
 
-    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
-        Ok(seat::read(self.tables, lines, self.now))
+    async fn read_lines(
+        &mut self,
+        lines: &[(&SeatLine, u32)],
+        asking: &[(RunId, &str)],
+    ) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        Ok(seat::read(self.tables, lines, asking, self.now))
     }
 
     async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {

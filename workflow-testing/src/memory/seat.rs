@@ -5,20 +5,31 @@ use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ListedSeat, ReadRates, Se
 
 use super::tables::{Seat, Tables};
 
-/// Returns the rows of these lines.
-pub(super) fn read(tables: &Tables, lines: &[(&SeatLine, u32)], now: Timestamp) -> Vec<Vec<SeatRow>> {
-    lines.iter().map(|(line, most)| read_line(tables, line, *most as usize, now)).collect()
+/// Returns the rows of these lines, for a batch in which these steps ask for a seat.
+pub(super) fn read(
+    tables: &Tables,
+    lines: &[(&SeatLine, u32)],
+    asking: &[(RunId, &str)],
+    now: Timestamp,
+) -> Vec<Vec<SeatRow>> {
+    lines.iter().map(|(line, most)| read_line(tables, (line, *most as usize), asking, now)).collect()
 }
 
-fn read_line(tables: &Tables, line: &SeatLine, most: usize, now: Timestamp) -> Vec<SeatRow> {
+fn read_line(
+    tables: &Tables,
+    (line, most): (&SeatLine, usize),
+    asking: &[(RunId, &str)],
+    now: Timestamp,
+) -> Vec<SeatRow> {
     let (mut rows, mut waiting) = (Vec::new(), Vec::new());
     for ((run_id, step_key), seat) in tables.seats().iter().filter(|(_, seat)| seat.line == *line) {
         let Some(run) = tables.run(*run_id) else { continue };
+        let is_late = seat.called_at.is_some_and(|at| at + CALL_PATIENCE <= now);
         let row = SeatRow {
             run_id: *run_id,
             step_key: step_key.clone(),
             asked_at: seat.asked_at,
-            called: seat.called_at.is_some(),
+            called: seat.called_at.is_some() && !is_late,
             asks_at: seat.asks_at,
             epoch: seat.epoch,
             run_epoch: run.epoch,
@@ -31,10 +42,10 @@ fn read_line(tables: &Tables, line: &SeatLine, most: usize, now: Timestamp) -> V
             _ => false,
         };
         let is_here = may_go_on && run.paused_at.is_none();
-        let was_called = seat.called_at.is_some_and(|at| at + CALL_PATIENCE <= now);
+        let asks = || asking.contains(&(*run_id, step_key.as_str()));
         match seat.epoch {
             Some(_) => rows.push(row),
-            None if is_here && !was_called => waiting.push(row),
+            None if is_here && (!is_late || asks()) => waiting.push(row),
             None => {}
         }
     }

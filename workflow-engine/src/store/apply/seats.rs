@@ -27,10 +27,12 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     pub(super) async fn lock_lines(&mut self, locks: &mut Locks) -> Result<Lines<'b>, T::Error> {
         // How many writes of the batch may move each line.
         let mut moves: BTreeMap<&SeatLine, u32> = BTreeMap::new();
+        let mut asking: Vec<(RunId, &str)> = Vec::new();
         let attempts = self.writes.attempts.writes();
         for write in attempts {
             if let Effect::TakeSeat(line) = &write.effect {
                 *moves.entry(line).or_default() += 1;
+                asking.push((write.claim.run_id, &write.row.step_key));
             }
         }
         for line in self.writes.calls.writes() {
@@ -64,7 +66,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         }
         let asked: Vec<(&SeatLine, u32)> =
             read.iter().map(|(line, rule, moves)| (*line, OpenLine::known(*rule).saturating_add(*moves))).collect();
-        let rows = self.target.read_lines(&asked).await?;
+        let rows = self.target.read_lines(&asked, &asking).await?;
         let mut rates = self.read_rates(&read).await?;
         let mut lines = Lines::default();
         for ((line, rule, moves), rows) in read.into_iter().zip(rows) {
