@@ -2,7 +2,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 use uuid::Uuid;
 
-use workflow_engine::model::Lane;
+use workflow_engine::model::{Lane, Timestamp};
 
 use super::fixture_tests::{Fixture, TestResult, fixture, lane, parameter_types};
 use super::parts::Parts;
@@ -50,13 +50,47 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
     }
     let sql = &fixture.store.sql;
     for looks in [&sql.find_next_due, &sql.find_due_lanes] {
-        let plan = explain_look(&mut connection, looks).await?;
+        let plan = explain_look(&mut connection, looks, lane()).await?;
         let indexes = ["workflow_runs_due", "workflow_runs_running"];
         assert!(indexes.iter().all(|index| plan.contains(index)) && touched(&plan) < 30, "{plan}");
     }
     let release = sql.release_worker.text().replace("$1", "NULL").replace("$2", "gen_random_uuid()");
     let plan = lines(sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {release}"))).fetch_all(&mut *connection).await?)?;
     assert!(plan.contains("workflow_runs_running") && touched(&plan) < 100, "{plan}");
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
+/// Wakes stay until a claim opens their gates. They cost the look of a lane without gates nothing,
+/// and that of a lane with gates no more than a claim opens at once.
+#[tokio::test]
+async fn a_look_does_not_read_all_wakes_of_a_gated_queue_that_nothing_claims_from() -> TestResult {
+    let fixture = fixture().await?;
+    let never = Timestamp::FAR_FUTURE.as_micros();
+    fixture
+        .execute(&format!(
+            "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version)
+             VALUES ('default', 'checkout', '1'), ('default', 'gated', '1'), ('other', 'gated', '1');
+             INSERT INTO {{schema}}.workflow_turns (lane_id, base_id, gate_id, open_at)
+             SELECT -l.id, l.id, 1, {never} FROM {{schema}}.workflow_lanes AS l WHERE l.workflow_name = 'gated';
+             INSERT INTO {{schema}}.workflow_gate_wakes (lane_id, open_at)
+             SELECT (SELECT -l.id FROM {{schema}}.workflow_lanes AS l WHERE l.queue = 'other'), 0
+             FROM generate_series(1, 100000)"
+        ))
+        .await?;
+    let mut connection = fixture.store.pool.acquire().await?;
+    let sql = &fixture.store.sql;
+    for analyzed in [false, true] {
+        if analyzed {
+            fixture.execute("ANALYZE {schema}.workflow_gate_wakes, {schema}.workflow_turns").await?;
+        }
+        for looks in [&sql.find_next_due, &sql.find_due_lanes] {
+            let plan = explain_look(&mut connection, looks, lane()).await?;
+            assert!(touched(&plan) < 30, "{plan}");
+            let gated = Lane { workflow: "gated".into(), ..lane() };
+            let plan = explain_look(&mut connection, looks, gated).await?;
+            assert!(touched(&plan) < 5_000, "{plan}");
+        }
+    }
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
@@ -87,6 +121,8 @@ async fn a_look_at_a_line_reads_the_seats_that_are_taken_and_the_first_that_wait
             .bind(vec!["long", "next"])
             .bind(vec![10_i64; 2])
             .bind(30_000_000_i64)
+            .bind(Vec::<Uuid>::new())
+            .bind(Vec::<&str>::new())
             .fetch_all(&mut *connection)
             .await?;
         let plan = lines(rows)?;
@@ -149,9 +185,9 @@ async fn explain(connection: &mut PgConnection, statement: &str) -> TestResult<S
 }
 
 /// Returns the plan of a statement that reads a lane.
-async fn explain_look(connection: &mut PgConnection, statement: &Statement) -> TestResult<String> {
+async fn explain_look(connection: &mut PgConnection, statement: &Statement, lane: Lane) -> TestResult<String> {
     let text = format!("{EXPLAIN} {}", statement.text());
-    let Lane { queue, workflow, version } = lane();
+    let Lane { queue, workflow, version } = lane;
     let mut query = sqlx::query(AssertSqlSafe(text)).bind(None::<i64>).bind(vec![queue]).bind(vec![workflow]);
     if statement.text().contains("$4") {
         query = query.bind(vec![version]);

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sqlx::PgConnection;
-use workflow_engine::model::{NewRun, Retention, RunFilter, RunId, RunStatus, RunSummary, Timestamp};
+use workflow_engine::model::{Lane, NewRun, Retention, RunFilter, RunId, RunStatus, RunSummary, Timestamp};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
@@ -49,19 +49,22 @@ async fn the_wake_of_a_gate_is_found_behind_older_ones() -> TestResult {
     let (own, foreign, never) = (-1, -2, Timestamp::FAR_FUTURE.as_micros());
     fixture
         .execute(&format!(
-            "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version) VALUES ('default', 'checkout', '1');
+            "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version)
+             VALUES ('default', 'checkout', '1'), ('default', 'without-gates', '1');
              INSERT INTO {{schema}}.workflow_turns (lane_id, base_id, gate_id, open_at)
-             SELECT {own}, l.id, 1, {never} FROM {{schema}}.workflow_lanes AS l
+             SELECT {own}, l.id, 1, {never} FROM {{schema}}.workflow_lanes AS l WHERE l.workflow_name = 'checkout'
              UNION ALL SELECT {foreign}, 0, 2, {never}"
         ))
         .await?;
+    let without_gates = Lane { workflow: "without-gates".into(), ..lane() };
     let (later, now) = (START + Duration::from_secs(3600), Timestamp::from_micros(0));
     for (lane_id, open_at, count, expected) in [
-        (foreign, START, 2000, None),
+        (foreign, START, 990, None),
         (own, later, 3, Some(later)),
         (own, START, 1, Some(START)),
         // Then there are as many as are read.
-        (own, later, 996, Some(now)),
+        (foreign, later, 6, Some(now)),
+        (foreign, later, 2000, Some(now)),
     ] {
         let open_at = open_at.as_micros();
         fixture
@@ -71,6 +74,8 @@ async fn the_wake_of_a_gate_is_found_behind_older_ones() -> TestResult {
             ))
             .await?;
         assert_eq!(fixture.store.next_due(&[lane()]).await?.at, expected, "{count} wakes of {lane_id}");
+        let without = fixture.store.next_due(std::slice::from_ref(&without_gates)).await?.at;
+        assert_eq!(without, None, "a lane without gates has no wakes");
     }
     Ok(())
 }
