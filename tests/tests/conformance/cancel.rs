@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, NewRun, Retention, StartTime, WorkerId};
-use workflow_engine::store::{Outcome, Renewed, RetryWrite, Store, Write};
+use workflow_engine::store::{Outcome, Renewed, RetryWrite, RunWakes, Store, Write};
 use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::builders::{LEASE, claim_by, claim_request, error, new_run, park, park_write, succeed};
@@ -115,11 +115,16 @@ pub async fn a_termination_ends_every_unfinished_run(fixture: Fixture) {
     let pending = fixture.started().await;
     let asked_at = fixture.now();
     fixture.advance(Duration::from_secs(1));
+    for id in [parked.run_id, pending] {
+        fixture.write(Write::Pause(id)).await;
+        assert_ne!(fixture.run(id).await.paused_at, None);
+    }
     for (id, requested) in [(asked.run_id, asked_at), (parked.run_id, fixture.now()), (pending, fixture.now())] {
         assert_eq!(terminate(&fixture, id).await, CancelOutcome::Canceled);
         let run = fixture.run(id).await;
         assert_eq!((run.status, run.completed_at), (RunStatus::Canceled, Some(fixture.now())));
         assert_eq!((run.cancel_requested_at, run.worker_id, run.error), (Some(requested), None, None));
+        assert_eq!(run.paused_at, None, "a run that has ended is not paused");
         let before = fixture.snapshot(id).await;
         assert_eq!(terminate(&fixture, id).await, CancelOutcome::Ended(RunStatus::Canceled));
         assert_eq!(cancel(&fixture, id).await, CancelOutcome::Ended(RunStatus::Canceled));
@@ -189,6 +194,8 @@ pub async fn a_cancel_of_a_running_run_is_a_request(fixture: Fixture) {
         session.renew(&[claim], LEASE).await.unwrap(),
         [Renewed { claim, cancel_requested: true, paused: false, wakes: 1, is_extended: true }]
     );
+    let asked = RunWakes { id: claim.run_id, wakes: 1, cancel_requested: true, paused: false };
+    assert_eq!(fixture.store.wakes(&[claim.run_id]).await.unwrap(), [asked]);
 
     applied(&fixture.write(workflow_tests::builders::end(claim, workflow_engine::store::RunEnd::Canceled)).await);
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Ended(RunStatus::Canceled));

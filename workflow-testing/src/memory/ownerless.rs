@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, Lane, Run, RunId, RunStatus, StoredError, Timestamp, WorkerId};
+use workflow_engine::model::{Claim, Lane, Run, RunId, RunStatus, StepKind, StoredError, Timestamp, WorkerId};
 use workflow_engine::store::CancelOutcome;
 
 use super::finish::ended_at;
@@ -68,7 +68,7 @@ pub(super) fn terminate(tables: &mut Tables, id: RunId, now: Timestamp) -> Optio
         // The worker that holds the run loses its claim.
         run.epoch += i64::from(run.status == RunStatus::Running);
         (run.status, run.worker_id, run.error) = (RunStatus::Canceled, None, None);
-        run.completed_at = Some(ended_at(run, now));
+        (run.completed_at, run.paused_at) = (Some(ended_at(run, now)), None);
         run.cancel_requested_at = run.cancel_requested_at.or(Some(now));
         CancelOutcome::Canceled
     })
@@ -92,7 +92,9 @@ pub(super) fn expire(
         .runs()
         .filter_map(|run| {
             let deadline = run.deadline_at.filter(|deadline| *deadline <= now)?;
-            let is_unserved = deadline <= claimed_before && !served.contains(&run.lane);
+            let has = |kind| tables.attempts(run.id).any(|row| row.kind == kind);
+            let undoes_its_failure = has(StepKind::Compensation) && !has(StepKind::Interruption);
+            let is_unserved = deadline <= claimed_before && !served.contains(&run.lane) && !undoes_its_failure;
             let is_running = run.status == RunStatus::Running;
             let expires = match run.status {
                 RunStatus::Pending | RunStatus::Parked => run.epoch == 0 || is_unserved,
