@@ -188,6 +188,32 @@ pub async fn a_client_without_the_key_sees_names_and_no_values(db: Live) {
     assert_eq!(unreadable(&db, same_id, run.id()).await.reason, UnreadableReason::NotAuthentic);
 }
 
+pub async fn a_client_without_the_key_changes_a_schedule_and_not_its_input(db: Live) {
+    let owner = client(&db, Encryption::new(key("k1"))).await;
+    let nightly = Schedule::every("nightly", HOUR).start(marked_child, secret("schedule"));
+    let nightly = owner.create_schedule(nightly).await.unwrap();
+    let stored = async || db.raw().await.text("SELECT input AS value FROM workflow_schedules").await;
+    let before = stored().await;
+    for stranger in [db.client.clone(), client(&db, Encryption::new(key("k2"))).await] {
+        let seen = stranger.schedule("nightly");
+        seen.pause("until the end of the month").await.unwrap();
+        assert_eq!(stored().await, before);
+        let (again, other) = futures::join!(seen.pause("until May"), seen.pause("until June"));
+        assert!(again.is_ok() && other.is_ok(), "{again:?} {other:?}");
+        assert!(seen.resume().await.unwrap());
+        assert_eq!(stored().await, before);
+        assert!(matches!(seen.trigger().await, Err(ClientError::Unreadable(_))));
+        // Code that passes the mark on must not store it.
+        let input = stranger.store().schedule("nightly").await.unwrap().unwrap().input.unwrap();
+        let start = Write::Start(NewRun { input, ..new_run() });
+        let refused = one(stranger.store().commit(&[start]).await.unwrap());
+        assert!(matches!(&refused, Outcome::Refused(error) if error.kind == DatabaseErrorKind::Codec), "{refused:?}");
+    }
+    let run = nightly.trigger().await.unwrap();
+    let input = run.run().await.unwrap().input;
+    assert_eq!(input, serde_json::to_string(&secret("schedule")).unwrap());
+}
+
 #[workflow]
 async fn waits(ctx: &Ctx<Probe>, text: String) -> Result<String> {
     let value = ctx.step("value", async || Ok::<_, Error>(secret("value"))).await?;

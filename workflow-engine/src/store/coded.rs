@@ -7,6 +7,7 @@
 
 mod bulk;
 mod change;
+mod schedule;
 mod system;
 mod wait;
 
@@ -22,13 +23,13 @@ use crate::model::{
     event_of_signal,
 };
 
-use super::coded_writes::Encoded;
+use super::coded_writes::{Encoded, has_mark};
 use super::{
     ApprovalList, AttemptWrite, AuditList, AuditedWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules,
     EmittedItem, EndedRun, ForeignTransaction, ForkWrite, GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox,
     LeaseSession, ListedApprovals, ListedAudits, ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates,
-    RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
+    RunCounts, RunScan, RunWakes, ScannedRuns, SeatCounts, SeatList, SeatRow, StepCommit, StepTransaction, Store,
+    StoreId, WaitingApproval, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -98,6 +99,8 @@ impl CodedStore {
 
     async fn encode<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         match write {
+            write if !self.coding.encodes() && !has_mark(write) => Ok(Cow::Borrowed(write)),
+            Write::Schedule(write) => Ok(Cow::Owned(Write::Schedule(Box::new(self.encode_schedule(write).await?)))),
             Write::Fork(fork) => Ok(Cow::Owned(Write::Fork(Box::new(self.encode_fork(fork).await?)))),
             Write::Audited(audited) => {
                 let write = Box::pin(self.encode(&audited.write)).await?.into_owned();
@@ -114,11 +117,11 @@ impl Store for CodedStore {
     /// A write whose payload cannot be encoded is refused, and so are later writes of its claim
     /// that may depend on it. The others of the batch are committed.
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        let outcomes = if self.coding.encodes() {
-            // To encode a fork, a history must be read first.
+        let outcomes = if self.coding.encodes() || writes.iter().any(has_mark) {
+            // For a fork or a schedule, the database must be read first.
             self.order.call(self.encode_all(writes), |encoded| self.commit_encoded(encoded)).await?
         } else {
-            self.inner.commit(writes).await?
+            self.order.call(std::future::ready(()), |()| self.inner.commit(writes)).await?
         };
         Ok(decode_outcomes(&self.coding, outcomes))
     }
@@ -230,7 +233,7 @@ impl Store for CodedStore {
         self.inner.audits(list).await
     }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<RunWakes>, DatabaseError> {
         self.inner.wakes(ids).await
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::model::{
     BulkRecord, Claim, Effect, NewBulk, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace,
-    StoredSchedule, WhenTaken,
+    StoredSchedule, UnreadablePayload, WhenTaken,
 };
 
 use super::coded_statistics::without_messages;
@@ -64,7 +64,7 @@ impl Coding {
     /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails,
     /// [`Invalid`](super::DatabaseErrorKind::Invalid) if its text is too large.
     pub fn encode_start<'r>(&self, run: &'r NewRun) -> Result<Cow<'r, NewRun>, DatabaseError> {
-        if !self.encodes() {
+        if !self.encodes() && !is_mark(&run.input) {
             return Ok(Cow::Borrowed(run));
         }
         let input = self.encode(&PayloadContext::new(run.id, PayloadPlace::Input), &run.input)?;
@@ -96,11 +96,10 @@ impl Coding {
         Ok(Cow::Owned(NewSignal { payload, ..signal.clone() }))
     }
 
-    /// Returns a write in its stored form, except a fork, whose history has to be read first, and
-    /// an audited write or a chunk, which may have one.
+    /// Returns a write in its stored form, except a fork or a schedule, for which the database has
+    /// to be read first, and an audited write or a chunk, which may have one.
     pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         Ok(Cow::Owned(match write {
-            Write::Schedule(write) => Write::Schedule(Box::new(self.encode_schedule(write)?)),
             Write::Start(run) => Write::Start(self.encode_start(run)?.into_owned()),
             Write::Attempt(write) => Write::Attempt(self.encode_attempt(write)?),
             Write::Signal(signal) => Write::Signal(self.encode_signal(signal)?.into_owned()),
@@ -123,9 +122,10 @@ impl Coding {
                 Write::Continue(ContinueWrite { claim: *claim, input })
             }
             Write::Statistics(write) => Write::Statistics(Box::new(without_messages(write))),
-            // These writes carry no payload, except forks and the writes within others, which are
-            // not encoded here.
+            // These writes carry no payload, except forks, schedules and the writes within others,
+            // which are not encoded here.
             Write::Fork(_)
+            | Write::Schedule(_)
             | Write::Revive(_)
             | Write::Pause(_)
             | Write::Crashes(_)
@@ -167,7 +167,8 @@ impl Coding {
         }
     }
 
-    fn encode_schedule(&self, write: &ScheduleWrite) -> Result<ScheduleWrite, DatabaseError> {
+    /// Returns a change of a schedule in its stored form.
+    pub(super) fn encode_schedule(&self, write: &ScheduleWrite) -> Result<ScheduleWrite, DatabaseError> {
         let mut write = write.clone();
         if let Some(StoredSchedule { name, input: Some(input), .. }) = &mut write.next {
             *input = self.encode(&PayloadContext::of_schedule(name), input)?;
@@ -200,4 +201,23 @@ impl Coding {
         };
         Ok(EndWrite { end, ..write.clone() })
     }
+}
+
+/// Returns `true` if an input of the write is the mark of an [`UnreadablePayload`]: the writer has
+/// read it and passes it on.
+pub(super) fn has_mark(write: &Write) -> bool {
+    match write.inner() {
+        Write::Schedule(write) => {
+            let input = write.next.as_ref().and_then(|row| row.input.as_deref());
+            input.is_some_and(is_mark) || write.starts.iter().any(|run| is_mark(&run.input))
+        }
+        Write::Start(run) => is_mark(&run.input),
+        Write::Fork(fork) => is_mark(&fork.new.input),
+        _ => false,
+    }
+}
+
+/// Returns `true` if this text stands in the place of an input that cannot be decoded.
+pub(super) fn is_mark(input: &str) -> bool {
+    UnreadablePayload::in_place_of(input).is_some()
 }

@@ -49,9 +49,12 @@ impl Coding {
     /// Returns the stored form of a payload.
     ///
     /// # Errors
-    /// Kind [`DatabaseErrorKind::Codec`] if the codec fails, [`DatabaseErrorKind::Invalid`] if its
-    /// text is too large.
+    /// Kind [`DatabaseErrorKind::Codec`] if the codec fails or `plain` stands in the place of a
+    /// payload that could not be decoded, [`DatabaseErrorKind::Invalid`] if its text is too large.
     pub(super) fn encode(&self, context: &PayloadContext<'_>, plain: &str) -> Result<String, DatabaseError> {
+        if let Some(unreadable) = UnreadablePayload::in_place_of(plain) {
+            return Err(unreadable.into());
+        }
         let Some(codec) = &self.0 else { return Ok(plain.to_owned()) };
         let coded = guarded(|| codec.encode(context, plain.as_bytes())).map_err(|error| unencoded(context, &error))?;
         if !CodedPayload::is_key_id(&coded.key_id) {

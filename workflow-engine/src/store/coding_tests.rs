@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     CodecError, CodedPayload, ErrorKind, PayloadCodec, PayloadContext, PayloadPlace, RunId, StoredError,
-    UnreadableReason,
+    UnreadablePayload, UnreadableReason,
 };
 
 use super::{Coding, DatabaseErrorKind};
@@ -93,6 +93,19 @@ fn a_codec_that_makes_what_cannot_be_stored_is_refused() {
 }
 
 #[test]
+fn what_stands_in_the_place_of_a_payload_is_not_stored() {
+    let (loose, none, context) = (coding("k", 1), Coding::default(), context());
+    let mut text = loose.encode(&context, "1").unwrap();
+    none.show(&context, &mut text);
+    for coding in [&loose, &none] {
+        let error = coding.encode(&context, &text).unwrap_err();
+        assert_eq!(error.kind, DatabaseErrorKind::Codec);
+        let why = error.source.downcast_ref::<UnreadablePayload>().unwrap();
+        assert_eq!(why.reason, UnreadableReason::NoCodec);
+    }
+}
+
+#[test]
 fn an_error_keeps_what_is_no_payload_in_the_clear() {
     let (loose, context) = (coding("k", 1), context());
     let error = StoredError::new(ErrorKind::Application, "card 4111").fatal().of_step("charge");
@@ -105,7 +118,7 @@ fn an_error_keeps_what_is_no_payload_in_the_clear() {
     let mut seen = stored;
     Coding::default().show_error(&context, &mut seen);
     assert_eq!((seen.kind, seen.fatal, seen.step_key.as_deref()), (ErrorKind::Application, true, Some("charge")));
-    let why = crate::model::UnreadablePayload::in_place_of_error(&seen).unwrap();
+    let why = UnreadablePayload::in_place_of_error(&seen).unwrap();
     assert_eq!(why.reason, UnreadableReason::NoCodec);
     // An error that a database has written itself.
     let mut plain = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
