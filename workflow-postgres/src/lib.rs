@@ -28,8 +28,8 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     ApprovalList, AuditList, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateList, GateUse,
     HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals, ListedAudits, ListedGate, ListedSeat,
-    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts, SeatList, SeatRow, Standby,
-    StepTransaction, Store, StoreId, WaitingPlace, WithinError, WorkerRecord, Write,
+    Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, RunWakes, ScannedRuns, SeatCounts, SeatList, SeatRow,
+    Standby, StepTransaction, Store, StoreId, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -279,8 +279,8 @@ impl Store for PostgresStore {
         read_call!(self, "list audit rows", connection => audit::list(connection, &self.sql, list))
     }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-        read_call!(self, "look for woken runs", connection => read::wakes(connection, &self.sql, ids))
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<RunWakes>, DatabaseError> {
+        read_call!(self, "look at held runs", connection => read::wakes(connection, &self.sql, ids))
     }
 
     async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {
@@ -350,7 +350,7 @@ impl Store for PostgresStore {
     }
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
-        read_call!(self, "read seats", connection => seat::read(connection, &self.sql, &self.clock, lines))
+        read_call!(self, "read seats", connection => seat::read(connection, &self.sql, &self.clock, lines, &[]))
     }
 
     async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use workflow_engine::model::{Clock, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{
     APPROVAL_BUDGET, ApprovalCursor, ApprovalList, EmittedItem, EndedRun, INBOX_PAGE, Inbox, ListedApprovals, NextDue,
-    WorkerRecord,
+    RunWakes, WorkerRecord,
 };
 
 use super::claim::Lanes;
@@ -114,14 +114,17 @@ pub(super) async fn missing(connection: &mut PgConnection, sql: &Sql, ids: &[Run
 }
 
 /// See [`Store::wakes`](workflow_engine::store::Store::wakes).
-pub(super) async fn wakes(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    ids: &[RunId],
-) -> Result<Vec<(RunId, i64)>, Failure> {
+pub(super) async fn wakes(connection: &mut PgConnection, sql: &Sql, ids: &[RunId]) -> Result<Vec<RunWakes>, Failure> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let rows = sql.read_wakes.query().bind(ids).fetch_all(connection).await?;
-    map_all(&rows, |row| Ok((row::run_id(row)?, row.try_get("wakes")?)))
+    map_all(&rows, |row| {
+        Ok(RunWakes {
+            id: row::run_id(row)?,
+            wakes: row.try_get("wakes")?,
+            cancel_requested: row.try_get("is_cancel_requested")?,
+            paused: row.try_get("is_paused")?,
+        })
+    })
 }
 
 /// See [`Store::approvals`](workflow_engine::store::Store::approvals).

@@ -13,8 +13,9 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     ApprovalList, AuditList, ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction,
     GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals, ListedAudits,
-    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
-    SeatList, SeatRow, StepTransaction, Store, StoreOptions, WaitingPlace, WithinError, WorkerRecord, Write,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, RunWakes, ScannedRuns,
+    SeatCounts, SeatList, SeatRow, StepTransaction, Store, StoreOptions, WaitingPlace, WithinError, WorkerRecord,
+    Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -237,8 +238,8 @@ impl Store for SqliteStore {
         within_deadline("list audit rows", audit::list(&self.database, list)).await
     }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-        within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<RunWakes>, DatabaseError> {
+        within_deadline("look at held runs", read::wakes(&self.database, ids)).await
     }
 
     async fn approvals(&self, list: &ApprovalList) -> Result<ListedApprovals, DatabaseError> {

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use workflow_engine::model::{Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{
     APPROVAL_BUDGET, ApprovalCursor, ApprovalList, DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox,
-    ListedApprovals, NextDue,
+    ListedApprovals, NextDue, RunWakes,
 };
 
 use super::database::Database;
@@ -107,12 +107,19 @@ pub(super) async fn missing(database: &Database, ids: &[RunId]) -> Result<Vec<Ru
 }
 
 /// See [`Store::wakes`](workflow_engine::store::Store::wakes).
-pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-    const OPERATION: &str = "look for woken runs";
+pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<RunWakes>, DatabaseError> {
+    const OPERATION: &str = "look at held runs";
     let mut reader = database.reader().await?;
     let query = sqlx::query(sql::READ_WAKES).bind(serde_json::to_string(ids).during(OPERATION)?);
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
-    understand(&rows, |row| Ok((row::id(row, "id")?, row::get(row, "wakes")?)))
+    understand(&rows, |row| {
+        Ok(RunWakes {
+            id: row::id(row, "id")?,
+            wakes: row::get(row, "wakes")?,
+            cancel_requested: row::get(row, "is_cancel_requested")?,
+            paused: row::get(row, "is_paused")?,
+        })
+    })
 }
 
 /// See [`Store::approvals`](workflow_engine::store::Store::approvals).

@@ -1,12 +1,13 @@
 //! The claims that a worker holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use workflow_engine::model::Claim;
+use workflow_engine::store::RunWakes;
 use workflow_sdk::RunId;
 
 use crate::claim_state::{ClaimState, Directive};
@@ -111,11 +112,29 @@ impl ClaimTable {
         self.for_run(run, |state| state.update_wakes(wakes));
     }
 
-    /// The runs that wait for external events.
-    pub(crate) fn waiting_runs(&self) -> Vec<RunId> {
+    /// Returns the claims of the runs that wait for external events.
+    pub(crate) fn waiting(&self) -> Vec<Claim> {
         let states = self.states();
         let waiting = states.iter().filter(|(_, state)| state.snapshot().watched_wakes.is_some());
-        waiting.map(|(claim, _)| claim.run_id).collect()
+        waiting.map(|(claim, _)| *claim).collect()
+    }
+
+    /// Takes note of what others have asked of the runs of these claims. A later claim of such a
+    /// run is left alone: its run may have been retried after the cancel.
+    pub(crate) fn take_asked(&self, claims: &[Claim], runs: &[RunWakes]) {
+        let runs: HashMap<RunId, &RunWakes> = runs.iter().map(|run| (run.id, run)).collect();
+        for claim in claims {
+            let Some(RunWakes { wakes, cancel_requested, paused, .. }) = runs.get(&claim.run_id) else { continue };
+            self.for_claim(*claim, |state| {
+                state.update_wakes(*wakes);
+                if *paused {
+                    state.direct(Directive::Drain);
+                }
+                if *cancel_requested {
+                    state.request_cancel();
+                }
+            });
+        }
     }
 
     fn for_claim(&self, claim: Claim, change: impl FnOnce(&ClaimState)) {

@@ -100,7 +100,7 @@ pub async fn a_commit_that_comes_late_changes_the_data_version(fixture: Fixture)
         assert_ne!(fixture.store.data_version().await.unwrap(), before, "the early commit was not counted");
     }
     let between = fixture.store.data_version().await.unwrap();
-    let wakes = async || fixture.store.wakes(&[late]).await.unwrap()[0].1;
+    let wakes = async || fixture.store.wakes(&[late]).await.unwrap()[0].wakes;
     assert_eq!(wakes().await, 0, "it has not committed");
     first.execute("COMMIT").await;
     assert_ne!(fixture.store.data_version().await.unwrap(), between, "the late commit was not counted");

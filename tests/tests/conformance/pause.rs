@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{NewRun, Retention, StartTime, WorkerId};
-use workflow_engine::store::{Outcome, Renewed, Write};
+use workflow_engine::store::{Outcome, Renewed, RunWakes, Write};
 use workflow_sdk::{CancelOutcome, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
 use workflow_tests::builders::{LEASE, claim_by, claim_request, new_run, park, succeed};
@@ -58,6 +58,8 @@ pub async fn a_renewal_reports_a_pause(fixture: Fixture) {
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
     let renewed = Renewed { claim, cancel_requested: false, paused: true, wakes: 0, is_extended: true };
     assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [renewed], "the worker keeps its claim");
+    let asked = RunWakes { id: claim.run_id, wakes: 0, cancel_requested: false, paused: true };
+    assert_eq!(fixture.store.wakes(&[claim.run_id]).await.unwrap(), [asked]);
     applied(&fixture.write(park(claim, fixture.now())).await);
     assert_eq!(fixture.claim_due().await, [], "the run is parked, and still paused");
     assert_eq!(resume(&fixture, claim.run_id).await, ResumeOutcome::Resumed);

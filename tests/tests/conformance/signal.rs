@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, Retention, SignalKey, StartTime, WorkerId};
-use workflow_engine::store::{APPROVAL_BUDGET, ApprovalCursor, ApprovalList, INBOX_PAGE, Write};
+use workflow_engine::store::{APPROVAL_BUDGET, ApprovalCursor, ApprovalList, INBOX_PAGE, RunWakes, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
@@ -359,10 +359,9 @@ pub async fn wakes_are_read_for_many_runs_and_by_each_renewal(fixture: Fixture) 
     sent(&fixture, woken.run_id, "paid", "1").await;
     sent(&fixture, woken.run_id, "paid", "2").await;
     let mut wakes = fixture.store.wakes(&[woken.run_id, quiet.run_id, RunId::generate()]).await.unwrap();
-    wakes.sort_unstable();
-    let mut expected = vec![(woken.run_id, 2), (quiet.run_id, 0)];
-    expected.sort_unstable();
-    assert_eq!(wakes, expected);
+    wakes.sort_unstable_by_key(|run| run.wakes);
+    let of = |claim: Claim, wakes| RunWakes { id: claim.run_id, wakes, cancel_requested: false, paused: false };
+    assert_eq!(wakes, [of(quiet, 0), of(woken, 2)]);
     assert_eq!(fixture.store.wakes(&[]).await.unwrap(), []);
 
     let mut session = fixture.store.open_lease(WorkerId::generate(), &[], &Retention::default()).await.unwrap();

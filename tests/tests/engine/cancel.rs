@@ -75,10 +75,10 @@ pub async fn a_running_run_is_dropped_and_ends_canceled(db: Live) {
     worker.stop().await;
 }
 
-pub async fn another_process_cancels_within_a_heartbeat(db: Live) {
+pub async fn another_process_cancels_before_a_heartbeat(db: Live) {
     let probe = Probe::new();
-    // Only a heartbeat brings the cancel: the grace period does not end while the case runs.
-    let worker = db.worker(probe.clone()).register(endless).lease(Duration::from_secs(3)).cancel_grace(HOUR);
+    // No heartbeat and no grace period ends while the case runs, so a hint brings the cancel.
+    let worker = db.worker(probe.clone()).register(endless).lease(HOUR).cancel_grace(HOUR);
     let worker = LocalWorker::start(worker);
     let run = db.client.start(endless, ()).await.unwrap();
     probe.noted("begun").await;

@@ -106,6 +106,22 @@ pub async fn a_detached_child_outlives_its_parent(db: Live) {
     working.stop().await;
 }
 
+/// The policy stands, whether it is set before the child is detached or after.
+pub async fn a_detached_child_ends_with_its_parent_if_it_is_told_so(db: Live) {
+    #[workflow]
+    async fn leave_both(ctx: &Ctx) -> Result<[RunId; 2]> {
+        let before = ctx.child(never, ()).on_parent_end(OnParentEnd::Cancel).detach().await?;
+        let after = ctx.child(never, ()).detach().on_parent_end(OnParentEnd::Cancel).await?;
+        Ok([before.id(), after.id()])
+    }
+    let working = LocalWorker::start(db.worker(()).register(never).register(leave_both).linger(Duration::ZERO));
+    for child in db.client.start(leave_both, ()).await.unwrap().result().await.unwrap() {
+        holds("the child is canceled", async || db.client.run(child).await.unwrap().status == RunStatus::Canceled)
+            .await;
+    }
+    working.stop().await;
+}
+
 #[workflow]
 async fn start_levels(ctx: &Ctx, levels: u64) -> Result<()> {
     if levels == 0 {
@@ -126,6 +142,33 @@ pub async fn the_end_of_a_parent_cancels_its_children(db: Live) {
     assert_eq!(all.len(), 4);
     assert!(all.iter().all(|run| run.status == RunStatus::Canceled), "{all:?}");
     working.stop().await;
+}
+
+/// No heartbeat of the worker comes while the case runs.
+pub async fn a_child_whose_body_runs_ends_soon_after_its_parent(db: Live) {
+    #[workflow]
+    async fn works_on(ctx: &Ctx<Probe>) -> Result<()> {
+        let body = async || {
+            ctx.state().open("begun");
+            Ok::<_, Error>(std::future::pending::<()>().await)
+        };
+        ctx.step("work", body).await
+    }
+    #[workflow]
+    async fn leaves_its_child(ctx: &Ctx<Probe>) -> Result<RunId> {
+        let child = ctx.child(works_on, ()).detach().on_parent_end(OnParentEnd::Cancel).await?;
+        let body = async || {
+            ctx.state().pass("begun").await;
+            Ok::<_, Error>(())
+        };
+        ctx.step("look", body).await?;
+        Ok(child.id())
+    }
+    let worker = db.worker(Probe::new()).register(works_on).register(leaves_its_child);
+    let worker = LocalWorker::start(worker.lease(HOUR).cancel_grace(HOUR));
+    let child = db.client.start(leaves_its_child, ()).await.unwrap().result().await.unwrap();
+    holds("the child is canceled", async || db.client.run(child).await.unwrap().status == RunStatus::Canceled).await;
+    worker.stop().await;
 }
 
 #[workflow]

@@ -61,7 +61,7 @@ pub async fn another_process_pauses_within_a_heartbeat(db: Live) {
     probe.noted("one begins").await;
     let other = db.second_client().await;
     assert_eq!(other.pause(run.id()).await.unwrap(), PauseOutcome::Requested);
-    // The worker gets no notification. It sees the pause when it renews its lease, which it does
+    // The worker sees the pause after a hint, or when it renews its lease, which it does
     // repeatedly.
     let before = run.run().await.unwrap().available_at;
     until("two renewals", async || (run.run().await.unwrap().available_at > before + lease * 2 / 3).then_some(()))
@@ -71,6 +71,32 @@ pub async fn another_process_pauses_within_a_heartbeat(db: Live) {
     assert_eq!(probe.times("two"), 0);
     assert_eq!(other.resume(run.id()).await.unwrap(), ResumeOutcome::Resumed);
     assert_eq!(run.result().await.unwrap(), 2);
+    worker.stop().await;
+}
+
+pub async fn another_process_pauses_before_a_heartbeat(db: Live) {
+    const STEPS: usize = 1000;
+    #[workflow]
+    async fn many_steps(ctx: &Ctx<Probe>) -> Result<()> {
+        for _ in 0..STEPS {
+            let body = async || {
+                ctx.state().note("works");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Ok::<_, Error>(())
+            };
+            ctx.step("work", body).await?;
+        }
+        Ok(())
+    }
+    let probe = Probe::new();
+    // No heartbeat ends while the case runs.
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(many_steps).lease(HOUR));
+    let run = db.client.start(many_steps, ()).await.unwrap();
+    probe.noted("works").await;
+    // As a command does, the client ends when it has its answer.
+    assert_eq!(db.second_client().await.pause(run.id()).await.unwrap(), PauseOutcome::Requested);
+    is_given_back(&run).await;
+    assert_eq!(run.status().await.unwrap(), RunStatus::Parked, "after {} steps", probe.times("works"));
     worker.stop().await;
 }
 

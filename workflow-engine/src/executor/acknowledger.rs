@@ -2,9 +2,10 @@
 //! while the pipeline is busy with the next batch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::faults::failpoint;
 use crate::model::{Effect, RunId, SignalOutcome, StartTime, StepKind};
@@ -20,6 +21,12 @@ use super::notifier::Notifier;
 use super::quiescence::Quiescence;
 use super::request::{Reply, Request};
 
+/// The shortest time between two hints for which answers wait.
+const URGENT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long answers wait for a hint.
+const URGENT_PATIENCE: Duration = Duration::from_millis(100);
+
 /// Acknowledges commits in their order, until the pipeline has ended. After a commit of many
 /// writes, waits until their senders have sent again, and tells the pipeline.
 pub(super) async fn run(
@@ -28,11 +35,22 @@ pub(super) async fn run(
     reporter: Reporter,
     quiescence: Option<Quiescence<Request>>,
 ) {
+    let mut hinted_at: Option<Instant> = None;
     while let Some(commit) = completed.recv().await {
         failpoint("executor.before_answer");
         announce(&notifier, &commit.writes, &commit.outcomes);
         reporter.report(&commit);
         let Completed { writes, replies, outcomes, begun, .. } = commit;
+        let may_hint = hinted_at.is_none_or(|at| at.elapsed() >= URGENT_PAUSE);
+        if may_hint && writes.iter().zip(&outcomes).any(|(write, outcome)| asks_worker(write, outcome)) {
+            // A command may end its process once it is answered, and its cancel would reach the
+            // worker of the run as late as the next renewal of the lease.
+            // It goes on when the patience is over: a query that is dropped costs its connection.
+            let notifier = Arc::clone(&notifier);
+            let hint = tokio::spawn(async move { notifier.hint_now().await });
+            let _ = timeout(URGENT_PATIENCE, hint).await;
+            hinted_at = Some(Instant::now());
+        }
         answer(replies, outcomes, begun);
         let is_large = writes.len() >= MANY;
         drop(writes);
@@ -73,6 +91,9 @@ fn announce_one(notifier: &Notifier, write: &Write, outcome: &Outcome) {
             if let Some(parent) = write.parent_run_id {
                 notifier.notify_woken(parent);
             }
+            if write.has_children {
+                notifier.notify_unannounced();
+            }
         }
         (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => {
             notifier.notify_woken(signal.run_id);
@@ -109,11 +130,20 @@ fn announce_one(notifier: &Notifier, write: &Write, outcome: &Outcome) {
     }
 }
 
+/// Returns `true` if the worker of a run has to do what the write asks for.
+fn asks_worker(write: &Write, outcome: &Outcome) -> bool {
+    matches!(
+        (write.inner(), outcome),
+        (Write::Cancel(_), Outcome::Canceled(CancelOutcome::Requested))
+            | (Write::Pause(_), Outcome::Paused(PauseOutcome::Requested))
+    )
+}
+
 /// Returns `true` if workers look for what the write changes.
 fn is_for_workers(write: &Write) -> bool {
     match write.inner() {
-        Write::Schedule(_) => true,
-        Write::Bulk(write) => matches!(**write, BulkWrite::Order(_)),
+        Write::Schedule(_) | Write::Pause(_) => true,
+        Write::Bulk(write) => matches!(**write, BulkWrite::Order(_)) || write.writes().any(is_for_workers),
         _ => false,
     }
 }

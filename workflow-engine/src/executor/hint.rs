@@ -74,7 +74,7 @@ pub(super) async fn send_hints(store: Weak<dyn Store>, hint: Arc<HintRequest>) {
     }
 }
 
-async fn try_hint(store: &dyn Store) -> Result<(), DatabaseError> {
+pub(super) async fn try_hint(store: &dyn Store) -> Result<(), DatabaseError> {
     failpoint_error("executor.before_hint")?;
     store.hint().await
 }

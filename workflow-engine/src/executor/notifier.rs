@@ -13,7 +13,7 @@ use tokio::sync::{Notify, OnceCell, broadcast, oneshot, watch};
 use crate::model::RunId;
 use crate::store::{EndedRun, Store};
 
-use super::hint::{HintRequest, send_hints};
+use super::hint::{HintRequest, send_hints, try_hint};
 
 /// Delay before a broken listener is opened again.
 const RELISTEN_DELAY: Duration = Duration::from_secs(1);
@@ -41,6 +41,7 @@ pub struct Notifier {
     /// See [`Notifier::later`].
     later: AtomicU64,
     changes: watch::Sender<u64>,
+    unannounced: watch::Sender<u64>,
     schedules: watch::Sender<u64>,
     bulks: watch::Sender<u64>,
     commits: watch::Sender<u64>,
@@ -70,6 +71,7 @@ impl Notifier {
             due: watch::Sender::new(0),
             later: AtomicU64::new(0),
             changes: watch::Sender::new(0),
+            unannounced: watch::Sender::new(0),
             schedules: watch::Sender::new(0),
             bulks: watch::Sender::new(0),
             commits: watch::Sender::new(0),
@@ -112,6 +114,13 @@ impl Notifier {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// Counts the changes after which a run may have been canceled or paused that is neither in
+    /// [`Notifier::cancels`] nor in [`Notifier::pauses`].
+    #[must_use]
+    pub fn unannounced(&self) -> watch::Receiver<u64> {
+        self.unannounced.subscribe()
     }
 
     /// Counts the changes after which a schedule may be due earlier.
@@ -223,9 +232,26 @@ impl Notifier {
         self.hint.ask(changed);
     }
 
+    /// Sends a hint now.
+    pub(super) async fn hint_now(&self) {
+        // The commits of a store in this process reach the other listeners by themselves.
+        if self.store.in_process() {
+            return;
+        }
+        if let Err(error) = try_hint(self.store.as_ref()).await {
+            tracing::debug!(%error, "a hint to other processes was not sent; they find the change by polling");
+        }
+    }
+
     /// Notifies that runs may have ended, when it is not known which.
     pub(super) fn notify_changed(&self) {
         self.changes.send_modify(|count| *count += 1);
+        self.notify_unannounced();
+    }
+
+    /// Notifies that runs may have been asked to end or to pause, when it is not known which.
+    pub(super) fn notify_unannounced(&self) {
+        self.unannounced.send_modify(|count| *count += 1);
     }
 
     /// Notifies that a schedule was changed.

@@ -77,7 +77,7 @@ macro_rules! forward_store {
             fn missing(ids: &[$crate::model::RunId]) -> Vec<$crate::model::RunId>;
             fn inbox(id: $crate::model::RunId, names: &[String]) -> Option<$crate::store::Inbox>;
             fn audits(list: &$crate::store::AuditList) -> $crate::store::ListedAudits;
-            fn wakes(ids: &[$crate::model::RunId]) -> Vec<($crate::model::RunId, i64)>;
+            fn wakes(ids: &[$crate::model::RunId]) -> Vec<$crate::store::RunWakes>;
             fn approvals(list: &$crate::store::ApprovalList) -> $crate::store::ListedApprovals;
             fn schedule(name: &str) -> Option<$crate::model::StoredSchedule>;
             fn schedules(after: Option<&str>, limit: u32) -> Vec<$crate::model::StoredSchedule>;

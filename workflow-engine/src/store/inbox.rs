@@ -1,4 +1,4 @@
-use crate::model::InboxSignal;
+use crate::model::{InboxSignal, RunId};
 
 /// Signals per read. A run that has consumed them reads again.
 pub const INBOX_PAGE: u32 = 256;
@@ -13,4 +13,17 @@ pub struct Inbox {
     pub cancel_requested: bool,
     /// The signals, in their order.
     pub signals: Vec<InboxSignal>,
+}
+
+/// The part of a run by which the worker that holds it learns what others have asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunWakes {
+    /// The run.
+    pub id: RunId,
+    /// The run's `wakes`: how often something asked it to wake.
+    pub wakes: i64,
+    /// `true` if a cancel was requested.
+    pub cancel_requested: bool,
+    /// `true` if the run is paused.
+    pub paused: bool,
 }

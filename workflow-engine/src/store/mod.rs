@@ -93,7 +93,7 @@ pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
 pub use hint::{ChangeStore, Listener};
 pub use history_page::{HistoryBounds, HistoryPlace, HistoryRow, HistoryRows, HistoryScan, MOST_UNDECIDED, StepBounds};
-pub use inbox::{INBOX_PAGE, Inbox};
+pub use inbox::{INBOX_PAGE, Inbox, RunWakes};
 pub use item::EmittedItem;
 pub use lanes::{ClaimPlace, ClaimRequest, Turns, claim_places, distinct_lanes, take_turns};
 pub use lease_session::{LeaseSession, Renewed, WorkerLock, WorkerLook};
@@ -260,9 +260,9 @@ pub trait Store:
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn audits(&self, list: &AuditList) -> Result<ListedAudits, DatabaseError>;
 
-    /// Returns the `wakes` of each of these runs, in any order. One query for all. Fails as
-    /// [`Store::find`] does.
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError>;
+    /// Returns what others have asked of each of these runs, in any order. One query for all. Fails
+    /// as [`Store::find`] does.
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<RunWakes>, DatabaseError>;
 
     /// Returns approvals that runs wait for, and decisions if they are asked for, the longest
     /// waiting first. A decision is a wait for a signal whose name begins with

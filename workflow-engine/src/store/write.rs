@@ -31,7 +31,7 @@ pub enum Write {
     /// Make a failed run due again.
     Revive(ReviveWrite),
     /// Keep a run from being claimed. A worker that holds the run is not stopped by this write
-    /// alone: it learns of the pause when it renews its claims.
+    /// alone: it learns of the pause from a hint, or when it renews its claims.
     Pause(RunId),
     /// Set what is known of the crashes of a claimed run.
     Crashes(CrashesWrite),

@@ -18,8 +18,8 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     ApprovalList, AuditList, DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction,
     GateList, GateUse, HeldRuns, HistoryRow, HistoryScan, Inbox, LeaseSession, ListedApprovals, ListedAudits,
-    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, ScannedRuns, SeatCounts,
-    SeatList, SeatRow, StepTransaction, Store, StoreId, WaitingPlace, WithinError, WorkerRecord, Write,
+    ListedGate, ListedSeat, Listener, NextDue, Outcome, ReadRates, RunCounts, RunScan, RunWakes, ScannedRuns,
+    SeatCounts, SeatList, SeatRow, StepTransaction, Store, StoreId, WaitingPlace, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -227,8 +227,8 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| audit::list(tables, list)))
     }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-        let database = self.handle.open("look for woken runs")?;
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<RunWakes>, DatabaseError> {
+        let database = self.handle.open("look at held runs")?;
         Ok(database.look(|tables, _| read::wakes(tables, ids)))
     }
 
@@ -332,7 +332,7 @@ impl Store for MemoryStore {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         let database = self.handle.open("read seats")?;
-        Ok(database.look(|tables, now| seat::read(tables, lines, now)))
+        Ok(database.look(|tables, now| seat::read(tables, lines, &[], now)))
     }
 
     async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {

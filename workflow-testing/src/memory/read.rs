@@ -7,7 +7,7 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     APPROVAL_BUDGET, ApprovalList, Direction, EmittedItem, EndedRun, HistoryRow, HistoryRows, HistoryScan, INBOX_PAGE,
-    Inbox, ListedApprovals, MOST_UNDECIDED, RunScan, ScannedRuns, StepBounds, WaitingApproval,
+    Inbox, ListedApprovals, MOST_UNDECIDED, RunScan, RunWakes, ScannedRuns, StepBounds, WaitingApproval,
 };
 
 use super::tables::{Place, Tables};
@@ -150,8 +150,14 @@ pub(super) fn missing(tables: &Tables, ids: &[RunId]) -> Vec<RunId> {
 }
 
 /// See [`Store::wakes`](workflow_engine::store::Store::wakes).
-pub(super) fn wakes(tables: &Tables, ids: &[RunId]) -> Vec<(RunId, i64)> {
-    once_each(tables, ids).map(|run| (run.id, run.wakes)).collect()
+pub(super) fn wakes(tables: &Tables, ids: &[RunId]) -> Vec<RunWakes> {
+    let of = |run: &Run| RunWakes {
+        id: run.id,
+        wakes: run.wakes,
+        cancel_requested: run.cancel_requested_at.is_some(),
+        paused: run.paused_at.is_some(),
+    };
+    once_each(tables, ids).map(of).collect()
 }
 
 /// See [`Store::ended`](workflow_engine::store::Store::ended).
