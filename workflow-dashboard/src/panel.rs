@@ -69,6 +69,7 @@ impl Step<'_> {
                     BarState::Failed => (Icon::FAILED, "bad", "failed"),
                     BarState::Running => (Icon::RUNNING, "run", "running"),
                     BarState::CutOff => (Icon::CANCELED, "idle", "cut off by a crash"),
+                    BarState::Dropped => (Icon::CANCELED, "idle", "dropped"),
                     BarState::Waited => (Icon::SUCCEEDED, "ok", "waited"),
                     _ => (Icon::WAITING, "wait", "waits"),
                 };

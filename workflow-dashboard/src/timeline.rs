@@ -153,6 +153,7 @@ fn parts(kind: StepKind, bar: &Bar, marks: &[Mark], end: Timestamp) -> Vec<Part>
         BarState::Failed => ("t-bad", "failed after"),
         BarState::Running => ("t-run", "running for"),
         BarState::CutOff => ("t-cut", "cut off by a crash after"),
+        BarState::Dropped => ("t-cut", "dropped after"),
         BarState::BackOff => ("t-wait", "waits between attempts,"),
         BarState::Waiting if kind == StepKind::Child => ("t-run", "the child run has taken"),
         BarState::Waited if kind == StepKind::Child => ("t-ok", "the child run took"),
@@ -205,6 +206,7 @@ pub(crate) fn look(row: &TimelineRow) -> Look {
         Some(BarState::Failed) => look("Failed", Icon::FAILED, "bad"),
         Some(BarState::Running) => look("Running", Icon::RUNNING, "run"),
         Some(BarState::CutOff) => look("Cut off", Icon::CANCELED, "idle"),
+        Some(BarState::Dropped) => look("Dropped", Icon::CANCELED, "idle"),
         Some(BarState::BackOff) => look("Retrying", Icon::RETRY, "warn"),
         Some(_) if row.kind == StepKind::Child => look("Running", Icon::RUNNING, "run"),
         Some(_) => look("Waiting", Icon::WAITING, "wait"),
@@ -239,6 +241,7 @@ fn describe(row: &TimelineRow, end: Timestamp, may_see: bool) -> String {
             BarState::Failed => format!("failed after {took}"),
             BarState::Running => format!("running for {took}"),
             BarState::CutOff => format!("cut off by a crash after {took}"),
+            BarState::Dropped => format!("dropped after {took}"),
             BarState::Waited => format!("waited {took}"),
             _ => format!("waits for {took}"),
         }

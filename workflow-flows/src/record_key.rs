@@ -32,8 +32,8 @@ pub enum RecordPart {
     Step,
     /// A decision, such as that of `when`, `if` or `branch`.
     Decision,
-    /// A value that the step needs before it waits or starts a child, or the messages about its
-    /// wait.
+    /// A value that the step needs before it waits, starts a child or continues as new, or the
+    /// messages about its wait.
     Preparation,
     /// The output that is made of the result.
     Output,
@@ -109,6 +109,7 @@ fn part_of(text: &str) -> (&str, RecordPart) {
         ("=", RecordPart::Output),
         ("~", RecordPart::Undo),
         (".told", RecordPart::Preparation),
+        (".next", RecordPart::Preparation),
         (".again", RecordPart::Timer),
         (".time", RecordPart::Timer),
     ];
@@ -136,6 +137,7 @@ mod tests {
             ("each/12/ask!:1", "ask", RecordPart::Preparation),
             ("each/0/sleep", "sleep", RecordPart::Step),
             ("each.again/sleep", "each", RecordPart::Timer),
+            ("each.next:1", "each", RecordPart::Preparation),
             ("both/a/left", "left", RecordPart::Step),
             ("both/b/right?:2", "right", RecordPart::Decision),
             ("both.time/timeout", "both", RecordPart::Timer),

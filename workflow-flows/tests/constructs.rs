@@ -6,7 +6,9 @@ mod common;
 
 use common::{Calls, InPlace, echo, env, env_with, finish, flow_with, run, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
-use workflow_flows::{ErrorClass, FlowCode, FlowDocument};
+use workflow_flows::graph::Flow;
+use workflow_flows::{ErrorClass, FlowCode, FlowDocument, ToolCall, flow};
+use workflow_sdk::testing::replay;
 
 #[tokio::test]
 async fn steps_run_in_order_and_see_the_results_before_them() {
@@ -301,6 +303,35 @@ async fn the_timeout_of_a_loop_goes_on_in_the_next_generation() {
 }
 
 #[tokio::test]
+async fn a_long_loop_leaves_results_behind_or_goes_on_if_they_are_too_large() {
+    let tools = |calls: &Calls| {
+        // Three of them are more than a payload.
+        let big = |_args: Value, _call: ToolCall| async { Ok(json!("x".repeat(900_000))) };
+        runtime(calls).tool("big", big).build()
+    };
+    let (env, _) = env_with(tools).await;
+    let turns = json!({ "until": { "until": "index == 1001" }, "max": 2_000, "concurrency": 1,
+        "body": { "do": [step("in", json!("nothing"))] } });
+    let long = |end: Value| {
+        let [a, b, c] = ["a", "b", "c"].map(|id| tool(id, "big", json!(null)));
+        steps(json!([a, b, c, step("long", json!({ "loop": turns })), end]))
+    };
+    let (result, run) = finish(&env, long(echo("end", json!({ "c": "{{steps.c}}" }))), json!(null)).await;
+    assert_eq!(result.unwrap()["c"].as_str().map(str::len), Some(900_000));
+    assert_eq!(run.run().await.unwrap().generation, 1, "the results that nothing reads are left behind");
+
+    let reads_all = with(echo("end", json!("{{steps.c}}")), json!({ "when": "steps.a == steps.b" }));
+    let (result, run) = finish(&env, long(reads_all), json!(null)).await;
+    assert_eq!(result.unwrap().as_str().map(str::len), Some(900_000));
+    assert_eq!(run.run().await.unwrap().generation, 0);
+    let history = run.history().await.unwrap();
+    let choices: Vec<_> = history.iter().filter(|row| row.step_key.contains(".next")).collect();
+    assert_eq!((choices.len(), choices[0].output.as_deref()), (1, Some("false")));
+    let history = run.export().await.unwrap().to_json();
+    replay(flow, tools(&Calls::default()), &history).unwrap();
+}
+
+#[tokio::test]
 async fn the_attempts_of_a_loop_go_on_in_the_next_generation() {
     let no = |id: &str| json!({ "do": [tool(id, "fail", json!({}))] });
     let cases = json!({ "1000 in 1": no("first"), "1000 in 2": no("second") });
@@ -557,6 +588,67 @@ async fn undo_runs_in_reverse_when_the_flow_fails() {
     let (result, run) = finish(&env, steps(json!([made("a")])), json!("y")).await;
     assert_eq!((result.unwrap(), calls.of("undo y a = y a")), (json!({ "m": "y a" }), 0));
     run.assert_ran(["a"]).await;
+}
+
+/// Returns flows of each construct that runs branches at once. Each branch has two steps.
+fn at_once(branches: &[[Value; 2]]) -> Vec<(&'static str, Flow)> {
+    let fan = |id: &str, branches: &[[Value; 2]]| {
+        let named = |(number, branch): (usize, &[Value; 2])| json!([number.to_string(), { "do": branch }]);
+        let branches: Vec<Value> = branches.iter().enumerate().map(named).collect();
+        step(id, json!({ "parallel": { "branches": branches } }))
+    };
+    let nested = [[fan("inner", &branches[1..]), step("none", json!("nothing"))], branches[0].clone()];
+    let then = |[first, second]: &[Value; 2]| [first.clone(), with(second.clone(), json!({ "needs": [first["id"]] }))];
+    let cases: Vec<(String, Value)> =
+        branches.iter().enumerate().map(|(number, branch)| (number.to_string(), json!({ "do": branch }))).collect();
+    let cases: Value = cases.into_iter().collect();
+    let item = step("item", json!({ "switch": { "value": "{{item}}", "cases": cases, "default": null } }));
+    let each = json!({ "until": { "for": "{{input}}" }, "max": 9, "concurrency": 9, "body": { "do": [item] } });
+    let firsts: Vec<&Value> = branches.iter().map(|[first, _]| &first["id"]).collect();
+    let to_fan = json!({ "next": { "parallel": { "branches": firsts, "join": null } } });
+    let mut graph = vec![with(step("start", json!("nothing")), to_fan)];
+    for [first, second] in branches {
+        graph.push(with(first.clone(), json!({ "next": { "goto": second["id"] } })));
+        graph.push(with(second.clone(), json!({ "next": "join" })));
+    }
+    vec![
+        ("parallel", steps(json!([fan("fan", branches)]))),
+        ("nested", steps(json!([fan("outer", &nested)]))),
+        ("loop", steps(json!([step("each", json!({ "loop": each }))]))),
+        (
+            "dag",
+            flow_with(json!({ "dag": { "steps": branches.iter().flat_map(then).collect::<Vec<_>>() } }), json!({})),
+        ),
+        ("graph", flow_with(json!({ "graph": { "start": "start", "steps": graph } }), json!({}))),
+    ]
+}
+
+#[tokio::test]
+async fn a_tool_with_an_undo_ends_beside_a_failure_and_is_undone() {
+    let (env, calls) = env_with(|calls| runtime(calls).build()).await;
+    let sleep = |id: &str, ms: u64| tool(id, "sleep", json!({ "ms": ms }));
+    let branches = [
+        [sleep("first", 10), tool("no", "fail", json!({ "message": "first" }))],
+        [
+            with(sleep("made", 30), json!({ "undo": { "tool": "note", "args": "undo {{result.ms}}" } })),
+            tool("more", "note", json!("more")),
+        ],
+        [step("nap", json!({ "wait": { "for": 3_600_000 } })), tool("woken", "note", json!("woken"))],
+        [sleep("slow", 20), tool("told", "note", json!("told"))],
+        [sleep("late", 25), tool("worse", "fail", json!({ "message": "second" }))],
+    ];
+    for (number, (name, definition)) in (1..).zip(at_once(&branches)) {
+        let began = env.now();
+        let (result, run) = finish(&env, definition, json!([0, 1, 2, 3, 4])).await;
+        assert_eq!(result.unwrap_err().message, "first", "{name}");
+        assert_eq!(calls.of("undo 30"), number, "{name}");
+        assert_eq!(["more", "woken", "told"].map(|text| calls.of(text)), [0, 0, 0], "{name}: something new began");
+        assert!(env.now().since(began).as_secs() < 1, "{name}: the wait was dropped");
+        let history = run.export().await.unwrap().to_json();
+        if let Err(misfit) = replay(flow, runtime(&Calls::default()).build(), &history) {
+            panic!("{name}: {misfit}");
+        }
+    }
 }
 
 #[tokio::test]

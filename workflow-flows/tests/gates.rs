@@ -4,12 +4,12 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{Calls, begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
+use common::{Calls, InPlace, begin, echo, env, env_with, finish, flow_with, runtime, step, steps, tool, with};
 use serde_json::{Value, json};
-use workflow_flows::expression::Evaluator;
 use workflow_flows::graph::Recipe;
 use workflow_flows::token::Tokens;
 use workflow_flows::{
@@ -97,6 +97,13 @@ async fn waits_end_at_their_time_or_event() {
     assert_eq!(result.unwrap(), Value::Null);
     assert_eq!(env.now().as_micros() - began.as_micros(), 8 * 3_600_000_000);
     run.assert_ran(["nap/sleep", "morning?", "morning/sleep"]).await;
+    for wait in [json!({ "for": 90_000 }), json!({ "until": "next {{input}} UTC" })] {
+        let began = env.now();
+        let limited = with(step("nap", json!({ "wait": wait })), json!({ "timeout": 60_000 }));
+        let error = finish(&env, steps(json!([limited])), json!("08:00")).await.0.unwrap_err();
+        assert_eq!((error.class, error.message.as_str()), (ErrorClass::Timeout, "it had not ended after 60s"));
+        assert_eq!(env.now().since(began), 60 * SECOND);
+    }
 
     let paid = with(
         step(
@@ -107,8 +114,19 @@ async fn waits_end_at_their_time_or_event() {
         json!({ "timeout": 60_000 }),
     );
     let run = begin(&env, steps(json!([paid.clone()])), json!({ "order": "o1" })).await;
-    assert_eq!(run.emit("payment", "o1", &json!({ "amount": 3 })).await.unwrap(), 1);
-    assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
+    // Two of these cannot be compared, and the third is too small.
+    for other in [json!({}), json!({ "amount": "5" }), json!({ "amount": 3 })] {
+        assert_eq!(run.emit("payment", "o1", &other).await.unwrap(), 1);
+        assert_eq!(run.status().await.unwrap(), RunStatus::Parked, "{other}");
+    }
+    let history = run.history().await.unwrap();
+    let decided: Vec<&str> = history
+        .iter()
+        .filter(|row| row.step_key.starts_with("paid?"))
+        .filter_map(|row| row.output.as_deref())
+        .collect();
+    assert_eq!((decided.len(), decided[2]), (3, "false"), "{decided:?}");
+    assert!(decided[0].starts_with(r#"{"unfit":"event.amount does not exist"#), "{decided:?}");
     assert_eq!(run.emit("payment", "o2", &json!({ "amount": 9 })).await.unwrap(), 0);
     assert_eq!(run.emit("payment", "o1", &json!({ "amount": 5 })).await.unwrap(), 1);
     assert_eq!(run.finish().await.unwrap(), json!({ "amount": 5 }));
@@ -129,15 +147,23 @@ async fn flows_reach_each_other_by_events_and_signals() {
     let asked =
         begin(&env, steps(json!([step("q", json!({ "decision": { "prompt": "?", "show": null } }))])), json!(null))
             .await;
-    let tell = steps(json!([
-        step("all", json!({ "emit": { "event": "go", "key": "k{{input.n}}", "data": { "from": "{{run.actor}}" } } })),
-        step("one", json!({ "emit": { "event": "decision:q", "to": "{{input.run}}", "data": { "choice": [1] } } })),
-    ]));
-    let (result, _) = finish(&env, tell.clone(), json!({ "n": 1, "run": asked.id().to_string() })).await;
+    let tell = |signal: &str| {
+        let all = json!({ "event": "go", "key": "k{{input.n}}", "data": { "from": "{{run.actor}}" } });
+        let one = json!({ "event": signal, "to": "{{input.run}}", "data": { "choice": [1] } });
+        steps(json!([step("all", json!({ "emit": all })), step("one", json!({ "emit": one }))]))
+    };
+    let to_asked = json!({ "n": 1, "run": asked.id().to_string() });
+    let (result, _) = finish(&env, tell("note"), to_asked.clone()).await;
     assert_eq!(result.unwrap(), json!({ "reached": 1 }));
     assert_eq!(waiting.finish().await.unwrap(), json!({ "from": "ann" }));
+    for signal in ["decision:q", "done:q"] {
+        let error = finish(&env, tell(signal), to_asked.clone()).await.0.unwrap_err();
+        assert!(error.message.contains("answers a step of another run"), "{error}");
+        assert_eq!(asked.status().await.unwrap(), RunStatus::Parked, "{signal} decides nothing");
+    }
+    env.signal(&asked, "decision:q", &json!({ "choice": [1] })).await.unwrap();
     assert_eq!(asked.finish().await.unwrap()["choice"], json!([1]));
-    let (result, _) = finish(&env, tell, json!({ "n": 2, "run": "x" })).await;
+    let (result, _) = finish(&env, tell("note"), json!({ "n": 2, "run": "x" })).await;
     assert!(result.unwrap_err().message.contains("not the id of a run"));
 }
 
@@ -167,6 +193,41 @@ async fn a_flow_calls_the_newest_version_of_another_one_as_a_child() {
     assert_eq!(env.run::<Value>(id).finish().await.unwrap(), json!("new 6 for ann"));
     let (result, _) = finish(&env, call(json!({ "name": "refnd" })), json!(5)).await;
     assert!(result.unwrap_err().message.contains("there is no flow \"refnd\"; deploy it first"));
+}
+
+#[tokio::test]
+async fn a_child_ends_at_the_timeout_of_its_step_before_another_attempt() {
+    let log: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let store = FlowStore::in_memory();
+    let mut slow = flow_with(
+        json!({ "do": [tool("begin", "log", json!("begins")), step("nap", json!({ "wait": { "for": 60_000 } }))] }),
+        json!({ "on_error": { "do": [tool("end", "log", json!("ends"))] } }),
+    );
+    slow.name = "slow".to_owned();
+    store.deploy(&slow, "ann", None).await.unwrap();
+    let (flows, kept) = (store.clone(), Arc::clone(&log));
+    let (env, _) = env_with(move |calls| {
+        let log = Arc::clone(&kept);
+        let note = move |args: Value, _call: ToolCall| {
+            log.lock().unwrap().push(args.clone());
+            async move { Ok(args) }
+        };
+        runtime(calls).flows(flows.clone()).tool("log", note).build()
+    })
+    .await;
+    let call = |further: Value| with(step("sub", json!({ "flow": { "name": "slow" } })), further);
+    let retry = json!({ "attempts": 2, "backoff": { "constant": { "delay": 2_000 } }, "on": ["timeout"] });
+    let began = env.now();
+    let late = call(json!({ "timeout": 1_000, "retry": retry }));
+    let (result, run) = finish(&env, steps(json!([late])), json!(null)).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.step.as_str(), error.class), ("sub", ErrorClass::Timeout));
+    assert_eq!(error.message, "it had not ended after 1s");
+    assert_eq!(*log.lock().unwrap(), ["begins", "ends", "begins", "ends"], "one child after the other");
+    assert_eq!(env.now().since(began).as_secs(), 4);
+    run.assert_ran(["sub!", "sub/flow", "sub.again/sleep", "sub!:1", "sub:1/flow"]).await;
+    let (result, _) = finish(&env, steps(json!([call(json!({ "timeout": 90_000 }))])), json!(null)).await;
+    assert_eq!(result.unwrap(), Value::Null, "it ends in time");
 }
 
 struct Rules;
@@ -225,7 +286,7 @@ async fn secrets_reach_tools_and_nothing_else() {
 async fn a_secret_without_a_value_is_missing_in_an_expression_that_goes_on() {
     let (env, _) = env_with(|calls| {
         let secrets = FixedSecrets::default().with("bank", "t0ken");
-        runtime(calls).evaluator(Evaluator::new()).secrets(secrets).build()
+        runtime(calls).evaluator(InPlace::default()).secrets(secrets).build()
     })
     .await;
     let args = json!({
@@ -443,7 +504,7 @@ async fn only_an_approval_without_receivers_tells_the_default_of_its_channel() {
             calls_of_tell.count(&format!("to {}", args["to"]));
             async { Ok(()) }
         };
-        runtime(calls).evaluator(Evaluator::new()).tool("tell", tell).build()
+        runtime(calls).evaluator(InPlace::default()).tool("tell", tell).build()
     };
     let (env, calls) = env_with(build).await;
     for (to, told) in [(json!(["{{input.owners}}"]), 0), (json!([]), 1)] {

@@ -52,6 +52,7 @@ workflow_tests::cases! {
     triggers {
         a_trigger_of_the_clock_is_a_schedule,
         an_event_of_a_flow_starts_another_once,
+        each_event_of_a_loop_starts_a_run,
     }
     versions {
         a_deploy_adds_a_version_for_each_new_body,

@@ -7,8 +7,11 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use workflow_flows::expression::ExpressionLimits;
 use workflow_flows::graph::Flow;
-use workflow_flows::{FlowClient, FlowCode, FlowError, FlowStart, ToolCall, flow, read_decision, read_visits};
-use workflow_sdk::operate::PayloadOf;
+use workflow_flows::{
+    Answer, FlowClient, FlowCode, FlowError, FlowStart, FlowStore, Flows, Report, ToolCall, answer_step, flow,
+    read_question, read_visits, report_step,
+};
+use workflow_sdk::operate::{Action, OperateError, PayloadOf};
 use workflow_sdk::{Client, ClientError, RunHandle, RunStatus, SignalOutcome};
 use workflow_tests::{FaultyStore, Gauge, Live, LocalWorker, until};
 
@@ -105,8 +108,8 @@ pub async fn a_gate_is_decided_once_under_double_clicks(db: Live) {
 }
 
 pub async fn a_visit_that_waits_is_read_without_the_rest_of_its_run(db: Live) {
-    /// More rows than two pages of a history have.
-    const OTHERS: usize = 2_500;
+    /// More rows than four pages of a history have.
+    const OTHERS: usize = 4_500;
     let worker = LocalWorker::start(db.worker(runtime(&Calls::default()).build()).register(flow));
     let ask = json!({ "prompt": "Which?", "options": { "one": "", "two": "" } });
     let definition = steps(json!([step("ask", json!({ "decision": ask }))]));
@@ -127,9 +130,34 @@ pub async fn a_visit_that_waits_is_read_without_the_rest_of_its_run(db: Live) {
     let [Some(visit), None] = &visits[..] else { panic!("{visits:?}") };
     let prepared = PayloadOf::Step { step: "ask!".into(), attempt: 1 };
     assert_eq!((visit.step.as_str(), &visit.prepared), ("ask:0", &prepared));
-    let question = read_decision(client.operate(), id, "ask").await.unwrap().unwrap();
+    let question = read_question(client.operate(), id, "ask").await.unwrap().unwrap();
     assert_eq!((question.step.as_str(), question.prompt.as_str()), ("ask:0", "Which?"));
     assert_eq!(store.reads("history_page"), 3, "one page for each step that is asked for");
+
+    // No answer reads the other rows, and so does no question behind a token.
+    let pages_of = |before: usize| store.reads("history_page") - before;
+    let decides = |action: Result<Action, OperateError>, choice: &str| {
+        let Action::SignalRun { name, payload, .. } = action.unwrap() else { panic!("a decision is a signal") };
+        assert_eq!(name, "decision:ask");
+        assert!(payload.as_str().contains(choice), "{}", payload.as_str());
+    };
+    let mut answer = Answer::default();
+    answer.choice = Some(json!("one"));
+    let before = store.reads("history_page");
+    decides(answer_step(client.operate(), id, "ask", answer.clone(), "ann").await, "one");
+    assert_eq!(pages_of(before), 1, "the rendered values");
+    let mut report = Report::default();
+    report.result = Some(json!("two"));
+    let before = store.reads("history_page");
+    decides(report_step(client.operate(), id, "ask", report, "ann").await, "two");
+    assert!(pages_of(before) <= 4, "{} pages", pages_of(before));
+    let flows = Flows::new(client.clone(), FlowStore::in_memory());
+    for of_token in ["ask:0@0", "ask:0"] {
+        let before = store.reads("history_page");
+        assert_eq!(flows.question_by_token(id, of_token).await.unwrap().prompt, "Which?");
+        decides(flows.ready_by_token(id, of_token, answer.clone(), "ann").await, "one");
+        assert!(pages_of(before) <= 4, "{} pages", pages_of(before));
+    }
 }
 
 pub async fn a_limit_holds_over_flows_and_workers(db: Live) {
@@ -167,9 +195,12 @@ pub async fn a_limit_holds_over_flows_and_workers(db: Live) {
 pub async fn a_flow_pauses_or_cancels_its_run_at_its_timeout(db: Live) {
     let tools = runtime(&Calls::default()).client(db.client.clone()).build();
     let worker = LocalWorker::start(db.worker(tools).register(flow));
+    // More turns than a generation has.
+    let turns = json!({ "until": { "until": "index == 1000" }, "max": 2_000, "concurrency": 1, "body": { "do": [] } });
     let late = |on_timeout: &str| {
+        let gate = step("gate", json!({ "approval": { "to": [], "title": "?" } }));
         flow_with(
-            json!({ "do": [step("gate", json!({ "approval": { "to": [], "title": "?" } })), echo("end", json!(7))] }),
+            json!({ "do": [gate, step("long", json!({ "loop": turns })), echo("end", json!(7))] }),
             json!({ "timeout": 20, "on_timeout": on_timeout }),
         )
     };
@@ -179,7 +210,8 @@ pub async fn a_flow_pauses_or_cancels_its_run_at_its_timeout(db: Live) {
     until("the run is paused", async || run.run().await.unwrap().paused_at).await;
     db.client.approve(run.id(), "gate", "ops").await.unwrap();
     db.client.resume(run.id()).await.unwrap();
-    assert_eq!(run.result().await.unwrap(), json!(7));
+    assert_eq!(run.result().await.unwrap(), json!(7), "the next generation is not paused again");
+    assert_eq!(run.run().await.unwrap().generation, 1);
     worker.stop().await;
 }
 

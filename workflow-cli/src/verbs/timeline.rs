@@ -39,7 +39,7 @@ impl Style {
             BarState::Succeeded => self.succeeded,
             BarState::Failed => self.failed,
             BarState::Running => self.running,
-            BarState::CutOff => self.cut_off,
+            BarState::CutOff | BarState::Dropped => self.cut_off,
             BarState::BackOff => self.back_off,
             _ => self.wait,
         }
@@ -144,6 +144,7 @@ fn note(row: &TimelineRow) -> String {
         BarState::Failed => format!("failed after {}", took(last)),
         BarState::Running => "running".to_owned(),
         BarState::CutOff => "cut off by a crash".to_owned(),
+        BarState::Dropped => "dropped".to_owned(),
         BarState::BackOff => "waits for its next attempt".to_owned(),
         _ => "waits".to_owned(),
     };

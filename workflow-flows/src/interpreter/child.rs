@@ -1,13 +1,16 @@
 //! Flows and Rust workflows as children.
 
+use std::time::{Duration, SystemTime};
+
 use serde::Deserialize;
 use serde_json::Value;
-use workflow_sdk::{Child, Error, Result};
+use workflow_sdk::{Child, Error, ErrorKind, Result};
 
 use super::evaluation::prepared_key;
 use super::frame::Frame;
 use super::mentions::Mentions;
 use super::start::FlowStart;
+use super::timeout::time_is_up;
 use crate::client::{deadline_of, tags_of};
 use crate::graph::{FlowCall, Step};
 use crate::{ErrorClass, FlowCode, FlowError, flow, is_flow};
@@ -31,34 +34,50 @@ pub(super) async fn run_child(frame: &Frame<'_>, step: &Step, call: &FlowCall) -
             act_for(&mut args, &frame.run.start.actor, &step.id)?;
         }
         let child = scope.child_by_name(&call.name, &args);
-        return follow(
-            call,
-            match &call.version {
-                Some(version) => child.version(version),
-                None => child,
-            },
-        )
-        .await;
+        let child = match &call.version {
+            Some(version) => child.version(version),
+            None => child,
+        };
+        return follow(frame, step, call, (child, None)).await;
     }
     let start = find(frame, step, call).await?;
     let (tags, deadline) = (tags_of(&start.name, &start.version), deadline_of(&start.definition));
     let child = tags.into_iter().fold(scope.child(flow, start), |child, (name, value)| child.tag(name, value));
-    follow(
-        call,
-        match deadline {
-            Some(deadline) => child.deadline(deadline),
-            None => child,
-        },
-    )
-    .await
+    follow(frame, step, call, (child, deadline)).await
 }
 
-async fn follow(call: &FlowCall, child: Child<'_, Value>) -> Result<Value> {
+/// Starts a child whose own deadline is given, and waits for its end unless it is detached.
+async fn follow(
+    frame: &Frame<'_>,
+    step: &Step,
+    call: &FlowCall,
+    (child, own): (Child<'_, Value>, Option<Duration>),
+) -> Result<Value> {
     let child = match &call.queue {
         Some(queue) => child.queue(queue),
         None => child,
     };
-    if call.detach { Ok(child.detach().await?.id().to_string().into()) } else { child.await }
+    // A child that is waited for ends with its step, so another attempt begins after its end.
+    let timeout = step.timeout.filter(|_| !call.detach);
+    let child = match own.into_iter().chain(timeout).min() {
+        Some(deadline) => child.deadline(deadline),
+        None => child,
+    };
+    if call.detach {
+        return Ok(child.detach().await?.id().to_string().into());
+    }
+    let began = frame.ctx.now();
+    match (child.await, timeout) {
+        (Err(error), Some(limit)) if has_timed_out(frame, &error, began + limit) => Err(time_is_up(step, limit)),
+        (ended, _) => ended,
+    }
+}
+
+/// Returns whether the deadline of a child was the timeout of its step, and not the deadline of a
+/// child's child or of this run.
+fn has_timed_out(frame: &Frame<'_>, error: &Error, end: SystemTime) -> bool {
+    // The present time is equal in each replay.
+    error.kind() == ErrorKind::Deadline && !frame.ctx.is_canceled() && frame.ctx.now() >= end
 }
 
 /// Makes a run of the workflow of flows act for this account, whatever account its input names.

@@ -12,8 +12,9 @@ use super::step::run_step;
 use crate::graph::Step;
 use crate::{ErrorClass, FlowCode, FlowError};
 
-/// Runs the steps of a `dag`. The first failure ends it and drops the steps that run.
+/// Runs the steps of a `dag`. The first failure ends it.
 pub(super) async fn run_dag(frame: Frame<'_>, steps: &[Step], concurrency: Option<usize>) -> Result<Arc<Value>> {
+    let frame = frame.with_siblings();
     let most = concurrency.unwrap_or(usize::MAX).max(1);
     let needed: BTreeSet<&str> = steps.iter().flat_map(|step| &step.needs).map(String::as_str).collect();
     let (mut begun, mut ended) = (vec![false; steps.len()], BTreeSet::new());
@@ -25,7 +26,10 @@ pub(super) async fn run_dag(frame: Frame<'_>, steps: &[Step], concurrency: Optio
             if is_due && running.len() < most {
                 begun[number] = true;
                 let frame = frame.inner();
-                running.push(async move { (number, run_step(frame, step).await) });
+                running.push(async move {
+                    let outcome = run_step(frame.clone(), step).await;
+                    (number, frame.ended(outcome, |_| true).await)
+                });
             }
         }
         let Some((number, outcome)) = running.next().await else { break };

@@ -62,8 +62,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Evaluates a condition as the step of decisions of this step. `result`, `event` and the
-    /// `index` of a turn are further roots.
+    /// Evaluates a condition as the step of decisions of this step. `result` and the `index` of a
+    /// turn are further roots.
     pub(super) async fn decide(
         &self,
         step: &str,

@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use workflow_sdk::Ctx;
 
 use super::mentions::Mentions;
+use super::siblings::Siblings;
 use super::start::{Attempt, FlowStart, Position, Resume, Turn};
+use super::visits::Visits;
 use crate::FlowRuntime;
 use crate::expression::Scope;
 use crate::graph::{Flow, Step};
@@ -27,6 +29,8 @@ pub(super) struct RunState {
     decisions: AtomicU32,
     /// Whether a decision was refused, because there were too many.
     has_decided_enough: AtomicBool,
+    /// Whether the timeout of the flow has paused or canceled the run, in any generation.
+    is_timed_out: AtomicBool,
     turn: Mutex<Option<Turn>>,
 }
 
@@ -46,6 +50,7 @@ impl RunState {
             armed: Mutex::new(0),
             decisions: AtomicU32::new(0),
             has_decided_enough: AtomicBool::new(false),
+            is_timed_out: AtomicBool::new(resume.as_ref().is_some_and(|resume| resume.is_timed_out)),
             turn: Mutex::new(resume.as_ref().and_then(|resume| resume.turn.clone())),
             start,
         };
@@ -77,6 +82,16 @@ impl RunState {
     /// Returns whether a decision of this generation was refused, because there were too many.
     pub(super) fn has_decided_enough(&self) -> bool {
         self.has_decided_enough.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the timeout of the flow has paused or canceled the run.
+    pub(super) fn time_out(&self) {
+        self.is_timed_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the timeout of the flow has paused or canceled the run.
+    pub(super) fn is_timed_out(&self) -> bool {
+        self.is_timed_out.load(Ordering::Relaxed)
     }
 
     /// Returns whether this generation has not come to the loop at which it begins.
@@ -135,6 +150,9 @@ pub(super) struct Frame<'a> {
     item: Option<(Arc<Value>, usize)>,
     loops: Arc<Value>,
     error: Option<Arc<Value>>,
+    visits: Arc<Visits>,
+    /// The state of the blocks that run beside this one.
+    pub(super) siblings: Option<Arc<Siblings>>,
     /// The scopes of the context, with a `/` behind each.
     pub(super) path: Arc<str>,
     /// Where the run would go on if it continued as new now. `None` inside of blocks.
@@ -150,6 +168,8 @@ impl<'a> Frame<'a> {
             item: None,
             loops: Arc::new(json!({})),
             error: None,
+            visits: Arc::default(),
+            siblings: None,
             path: "".into(),
             position: None,
         }
@@ -190,6 +210,35 @@ impl<'a> Frame<'a> {
     pub(super) fn with_own_results(self) -> Self {
         let results = Results { own: Mutex::default(), around: Some(self.results) };
         Self { results: Arc::new(results), ..self }
+    }
+
+    /// Returns the frame of blocks that run at once.
+    pub(super) fn with_siblings(&self) -> Self {
+        Self { siblings: Some(Siblings::inside(self.siblings.as_ref())), ..self.clone() }
+    }
+
+    /// Returns the frame of a step that may have further attempts.
+    pub(super) fn repeated(&self) -> Self {
+        Self { visits: Visits::of_block(&self.visits), ..self.clone() }
+    }
+
+    /// Begins a further attempt of the step of this frame.
+    pub(super) fn begin_attempt(&self) {
+        self.visits.begin_attempt();
+    }
+
+    /// Returns the idempotency key of the next call of a step: the generation of the run, the path
+    /// of the step, and the number of the call if it is not the first one. It is equal in each
+    /// attempt of a block. Call it outside of the bodies of steps, so that a replay counts as the
+    /// first run did.
+    pub(super) fn call_key(&self, step: &str) -> String {
+        let path = format!("{}{step}", self.path);
+        // Outside of a body it is the key of the generation.
+        let run = self.ctx.idempotency_key();
+        match self.visits.next(&path) {
+            0 => format!("{run}/{path}"),
+            number => format!("{run}/{path}:{number}"),
+        }
     }
 
     pub(super) fn with_error(&self, error: Value) -> Self {
@@ -240,12 +289,16 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Returns the state with which the run continues as new at this step, if it can.
+    /// Returns the state with which the run continues as new at this step, if it can. It has the
+    /// results that an expression of the flow may read.
     pub(super) fn to_resume(&self, turn: Turn) -> Option<FlowStart> {
         let at = self.position.clone().filter(|_| *lock(&self.run.armed) == 0)?;
-        let steps = lock(&self.results.own).iter().map(|(id, value)| (id.clone(), Value::clone(value))).collect();
+        let mentions = Mentions::of_flow(self.run.flow());
+        let own = lock(&self.results.own);
+        let kept = own.iter().filter(|(id, _)| mentions.step(id));
+        let steps = kept.map(|(id, value)| (id.clone(), Value::clone(value))).collect();
         let vars = Value::clone(&lock(&self.run.vars));
-        let resume = Resume { steps, vars, at, turn: Some(turn) };
+        let resume = Resume { steps, vars, at, turn: Some(turn), is_timed_out: self.run.is_timed_out() };
         let input = Value::clone(&self.run.input);
         Some(FlowStart { input, resume: Some(Box::new(resume)), ..self.run.start.clone() })
     }

@@ -107,9 +107,13 @@ impl Graph<'_> {
     }
 
     async fn fan_out(&self, frame: &Frame<'_>, branches: &[String]) -> Result<Map<String, Value>> {
+        let frame = &frame.inner().with_siblings();
         let mut running: FuturesUnordered<_> = branches
             .iter()
-            .map(|id| async move { (id, self.run(frame.inner(), id.clone(), Value::Null).await) })
+            .map(|id| async move {
+                let result = self.run(frame.clone(), id.clone(), Value::Null).await;
+                (id, frame.ended(result, |_| true).await)
+            })
             .collect();
         let mut results = Map::new();
         while let Some((id, result)) = running.next().await {

@@ -16,10 +16,11 @@ pub(super) async fn run_handoff(frame: &Frame<'_>, step: &Step, handoff: &Handof
     let template = json!({ "to": handoff.to, "text": handoff.text });
     let (template, scope) = (&template, &frame.scope(&Mentions::of([&template])));
     let channels = if handoff.via.is_empty() { frame.runtime().channels() } else { &handoff.via };
+    let key = &frame.call_key(&step.id);
     let body = || async move {
         let rendered = frame.render(&step.id, "handoff", template, scope).await?;
         let message = json!({ "to": as_text(&rendered["to"]), "text": as_text(&rendered["text"]) });
-        let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout, token: None };
+        let place = Place { step: &step.id, key, timeout: step.timeout, token: None };
         let mut not_told = tell(frame, &place, channels, &message).await;
         if channels.is_empty() {
             not_told.push("the flow names no channel, and this worker has none".to_owned());

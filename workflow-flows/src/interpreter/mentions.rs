@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::graph::{Flow, Kind, Next, Step, Until};
+
 /// The steps and the roots that some expressions mention. It may name too many, never too few.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Mentions {
@@ -33,14 +35,57 @@ impl Mentions {
     /// Returns what a jq program mentions. Its input is the whole scope, so a program such as
     /// `to_entries` reads all results. One that begins with a path reads what the path names.
     pub(super) fn of_jq(program: &str) -> Self {
-        let mut mentions = Self::of_source(program);
+        let mut mentions = Self::default();
+        mentions.add_jq(program);
+        mentions
+    }
+
+    /// Returns what the expressions of a flow mention, at any depth.
+    pub(super) fn of_flow(flow: &Flow) -> Self {
+        let mut mentions = Self::of(&flow.output);
+        flow.for_each_step(|step| mentions.add_step_of_flow(step));
+        mentions
+    }
+
+    /// Adds what a step mentions, without the steps of its blocks.
+    fn add_step_of_flow(&mut self, step: &Step) {
+        let undo = step.undo.as_ref().map(|undo| &undo.args);
+        step.output.iter().chain(undo).for_each(|template| self.add(template));
+        let limit = step.limit.as_ref().map(|limit| &limit.key);
+        step.when.iter().chain(limit).for_each(|text| self.add_text(text));
+        if let Some(Next::Branch { cases, .. }) = &step.next {
+            cases.iter().for_each(|(condition, _)| self.add_text(condition));
+        }
+        match &step.kind {
+            Kind::If { condition, .. } => self.add_text(condition),
+            Kind::Switch(switch) => self.add(&switch.value),
+            Kind::Loop(repetition) => match &repetition.until {
+                Until::For(template) => self.add(template),
+                Until::Jq(program) => self.add_jq(program),
+                Until::While(condition) | Until::Until(condition) => self.add_text(condition),
+            },
+            Kind::Parallel(_) => {}
+            Kind::Approval(approval) => {
+                approval.to.iter().chain([&approval.title]).for_each(|text| self.add_text(text));
+                self.add(&approval.show);
+            }
+            Kind::Jq(program) => self.add_jq(program),
+            // Without blocks, so that all texts in it are its own.
+            kind => match serde_json::to_value(kind) {
+                Ok(texts) => self.add(&texts),
+                Err(_) => self.all = true,
+            },
+        }
+    }
+
+    fn add_jq(&mut self, program: &str) {
+        self.add_text(program);
         let (path, rest) = program.split_once('|').unwrap_or((program, ""));
         let path = path.trim().replace("[]", "");
         let is_path = path.starts_with('.')
             && path.split('.').skip(1).all(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
             && path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '?'));
-        mentions.all |= !is_path || rest.starts_with('=');
-        mentions
+        self.all |= !is_path || rest.starts_with('=');
     }
 
     pub(super) fn add(&mut self, template: &Value) {
@@ -127,6 +172,30 @@ mod tests {
         assert!(Mentions::of_source(".steps.a | keys").step("a"));
         assert!(Mentions::of_source("1-steps.a").step("a"));
         assert!(Mentions::of_source("step.a.body").step("a"), "a synonym");
+    }
+
+    #[test]
+    fn the_expressions_of_a_flow_are_found_at_any_depth() {
+        let mentions_of = |source: &str| {
+            let checked = crate::FlowDocument::new(source).check();
+            let Some(flow) = checked.flow else { unreachable!("{:?}", checked.findings) };
+            Mentions::of_flow(&flow)
+        };
+        let call = |id: &str| format!("{{ id: {id}, tool: log, args: {{ message: x }} }}");
+        let ids = ["a", "b", "c", "d", "e", "f", "g", "step-1"];
+        let calls = ids.map(call).join(", ");
+        let until = "{ until: steps.b.done == true, max: 5 }";
+        let no = "{ id: no, fail: { class: failed, message: \"{{steps.d}}\" } }";
+        let inner = "id: in, tool: log, args: { message: \"{{steps.c}}\" }";
+        let source = format!(
+            "flow: 1\nname: f\ndescription: of all steps\ndo: [ {calls}, {{ id: l, loop: {until}, \
+             do: [ {{ {inner}, on_error: {{ do: [ {no} ] }} }} ] }}, \
+             {{ id: j, jq: .steps.e, when: steps.f == 1 }} ]\noutput: \"{{{{steps.a}}}}\"\n"
+        );
+        let mentions = mentions_of(&source);
+        let found = ids.map(|id| mentions.step(id));
+        assert_eq!(found, [true, true, true, true, true, true, false, false]);
+        assert!(mentions_of("flow: 1\nname: f\ndo: [ { id: j, jq: keys } ]\n").step("any"));
     }
 
     #[test]

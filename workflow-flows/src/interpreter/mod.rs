@@ -10,6 +10,7 @@
 //! | the answer of an approval | `id` |
 //! | a sleep, an event, a child, an emission | `id/..` |
 //! | `output` of a step without a body of its own | `id=` |
+//! | whether a loop can continue as new | `id.next` |
 //! | the delay before an attempt, the timeout of a block | `id.again/sleep`, `id.time/timeout` |
 //! | `undo` | `id~` |
 //! | steps of a branch, of an item or of a turn | `id/branch/..`, `id/3/..` |
@@ -35,11 +36,13 @@ mod recipe;
 mod repetition;
 mod retry;
 mod run;
+mod siblings;
 mod start;
 mod step;
 mod timeout;
 mod tool;
 mod undo;
+mod visits;
 mod wait;
 
 use std::future::Future;

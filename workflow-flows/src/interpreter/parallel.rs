@@ -16,6 +16,7 @@ use crate::{FlowError, FlowRuntime};
 
 pub(super) async fn run_parallel(frame: &Frame<'_>, step: &Step, parallel: &Parallel) -> Result<Value> {
     let scope = &frame.ctx.scope(&step.id);
+    let frame = &frame.with_siblings();
     let most = parallel.concurrency.unwrap_or(usize::MAX).max(1);
     let mut left = parallel.branches.iter();
     let mut running = FuturesUnordered::new();
@@ -25,7 +26,7 @@ pub(super) async fn run_parallel(frame: &Frame<'_>, step: &Step, parallel: &Para
         while running.len() < most
             && let Some((name, block)) = left.next()
         {
-            running.push(run_branch(frame, scope, &step.id, name, block));
+            running.push(run_branch(frame, scope, (step.id.as_str(), parallel.mode), name, block));
         }
         let Some((name, result)) = running.next().await else { break };
         match (parallel.mode, result) {
@@ -51,14 +52,16 @@ pub(super) async fn run_parallel(frame: &Frame<'_>, step: &Step, parallel: &Para
 fn run_branch<'b>(
     frame: &'b Frame<'_>,
     scope: &'b workflow_sdk::Scope<'b, FlowRuntime>,
-    step: &'b str,
+    (step, mode): (&'b str, ParallelMode),
     name: &'b String,
     block: &'b Block,
 ) -> BoxFuture<'b, (&'b String, Result<Arc<Value>>)> {
     async move {
         let branch = scope.scope(name);
         let ctx: &Ctx<FlowRuntime> = &branch;
-        (name, run_block(frame.scoped(ctx, &[step, name]), block).await)
+        let result = run_block(frame.scoped(ctx, &[step, name]), block).await;
+        let fails = |error: &_| matches!(mode, ParallelMode::All | ParallelMode::Race) || ends_run(frame, error);
+        (name, frame.ended(result, fails).await)
     }
     .boxed()
 }

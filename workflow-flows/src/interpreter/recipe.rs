@@ -16,14 +16,17 @@ pub(super) async fn run_recipe(frame: &Frame<'_>, step: &Step, recipe: &Recipe) 
     // A named recipe has texts that this flow does not know, but these read `args` alone.
     let texts: Vec<Value> = [&recipe.system, &recipe.prompt].into_iter().flatten().map(|text| json!(text)).collect();
     let scope = &frame.scope(&Mentions::of(texts.iter().chain(step.output.iter()).chain([&recipe.args])));
+    let key = frame.call_key(&step.id);
+    let key = key.as_str();
     let attempt = || async move {
-        let answer = ask(frame, step, recipe, scope).await.map_err(|error| after(frame, step.retry.as_ref(), error))?;
+        let answer =
+            ask(frame, step, recipe, (key, scope)).await.map_err(|error| after(frame, step.retry.as_ref(), error))?;
         make_output(frame, step, answer, scope).await
     };
     run_body(frame, step, attempt).await
 }
 
-async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, scope: &Scope) -> Result<Value, Failed> {
+async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, (key, scope): (&str, &Scope)) -> Result<Value, Failed> {
     let failed = |class, message: String| Failed::of(&step.id, ToolError::new(class, message));
     let lacks = |message| failed(ErrorClass::Unavailable, message);
     let Some(model) = frame.runtime().model() else {
@@ -53,7 +56,7 @@ async fn ask(frame: &Frame<'_>, step: &Step, recipe: &Recipe, scope: &Scope) -> 
     call.max_tokens = recipe.max_tokens.or(named.max_tokens);
     call.repair = recipe.repair.max(named.repair);
     call.actor.clone_from(&frame.run.start.actor);
-    call.idempotency_key = frame.ctx.idempotency_key().to_owned();
+    call.idempotency_key = key.to_owned();
     call.timeout = step.timeout;
     let is_text = call.output.is_none();
     let answer = within(step.timeout, model.complete(call)).await.map_err(|error| Failed::of(&step.id, error))?;

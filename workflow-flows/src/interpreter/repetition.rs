@@ -8,7 +8,7 @@ use workflow_sdk::Result;
 use super::block::run_block;
 use super::frame::Frame;
 use super::pure::outputs_of;
-use super::start::{Attempt, Turn};
+use super::start::{Attempt, FlowStart, Turn};
 use super::step::ends_run;
 use crate::expression::ResultKind;
 use crate::graph::{AtMax, Loop, OnItemError, Step, Until};
@@ -51,10 +51,12 @@ async fn run_items(frame: &Frame<'_>, step: &Step, repetition: &Loop, mut items:
     }
     let count = items.len();
     let numbered = items.clone().into_iter().enumerate();
+    let frame = &frame.with_siblings();
     let map = frame.ctx.map(numbered, repetition.concurrency.max(1), |ctx, (index, item)| async move {
         let number = index.to_string();
         let place = frame.scoped(&ctx, &[&step.id, &number]).with_item(&step.id, item.clone(), index);
-        let result = run_block(place.with_own_results(), &repetition.body).await?;
+        let result = run_block(place.with_own_results(), &repetition.body).await;
+        let result = frame.ended(result, |_| repetition.on_item_error == OnItemError::Fail).await?;
         Ok(json!({ "index": index, "item": item, "result": *result }))
     });
     let map = map.name(&step.id);
@@ -80,12 +82,16 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop, attempt: A
     let before = if repetition.collects { json!([]) } else { Value::Null };
     let (first, last) = frame.run.take_turn().map_or((0, before), |turn| (turn.number, turn.last));
     let (mut number, mut last) = (first, Arc::new(last));
+    let mut since = first;
     let turns = frame.ctx.scope(&step.id);
     loop {
-        if number - first >= TURNS_OF_A_GENERATION {
+        if number - since >= TURNS_OF_A_GENERATION {
             let turn = Turn { number, last: Value::clone(&last), attempt };
             if let Some(next) = frame.to_resume(turn) {
-                return frame.ctx.continue_as_new(next);
+                if can_continue(frame, step, &next).await? {
+                    return frame.ctx.continue_as_new(next);
+                }
+                since = number;
             }
         }
         // A `while` decides about the turn that it begins, an `until` about the one that has ended.
@@ -123,6 +129,16 @@ async fn run_turns(frame: &Frame<'_>, step: &Step, repetition: &Loop, attempt: A
             return Ok(Arc::unwrap_or_clone(last));
         }
     }
+}
+
+/// Decides whether a run continues as new with this state, or goes on because it is too large. The
+/// answer is recorded, so a replay by a worker with another limit of payloads follows it.
+async fn can_continue(frame: &Frame<'_>, step: &Step, next: &FlowStart) -> Result<bool> {
+    let body = || async move {
+        let text = serde_json::to_string(next)?;
+        Ok(text.len() <= frame.ctx.payload_limit())
+    };
+    frame.record(&format!("{}.next", step.id), body).await
 }
 
 /// Returns the `result` that a condition sees. A loop that collects shows none, because a copy of a

@@ -83,13 +83,15 @@ async fn within_timeout(
     body: impl Future<Output = Result<Arc<Value>>> + Send,
 ) -> Result<Arc<Value>> {
     let flow = frame.run.flow();
-    if flow.on_timeout == OnTimeout::Fail {
+    if flow.on_timeout == OnTimeout::Fail || frame.run.is_timed_out() {
         return body.await;
     }
     let watch = async {
         let end = frame.ctx.created_at() + flow.timeout;
         frame.ctx.sleep_until(end).await?;
         frame.record::<(), _>("timeout!", || end_run(frame)).await?;
+        // A later generation of a run that was resumed has no timeout.
+        frame.run.time_out();
         // The body goes on: it is interrupted, or the run is paused.
         std::future::pending::<()>().await;
         Ok::<(), Error>(())

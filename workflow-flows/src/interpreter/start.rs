@@ -78,6 +78,9 @@ pub struct Resume {
     /// The state of the loop at that place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) turn: Option<Turn>,
+    /// Whether the timeout of the flow has paused or canceled the run. It does so once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_timed_out: bool,
 }
 
 /// A step of the flow's own block.

@@ -21,6 +21,7 @@ use crate::{FlowError, graph::RetryRule};
 
 /// Runs a step: its condition, its attempts, what follows a failure, and its undo.
 pub(super) async fn run_step(frame: Frame<'_>, step: &Step) -> Result<Outcome> {
+    frame.may_begin().await;
     // A loop that continues as new has begun already, whatever its condition gives now.
     if let Some(condition) = &step.when
         && !frame.run.is_resuming()
@@ -30,6 +31,8 @@ pub(super) async fn run_step(frame: Frame<'_>, step: &Step) -> Result<Outcome> {
         frame.set(step, &skipped);
         return Ok(Outcome::of(skipped));
     }
+    frame.may_begin().await;
+    let running = frame.runs(step);
     let outcome = match attempts(&frame, step).await {
         Ok(value) => {
             let value = Arc::new(value);
@@ -39,7 +42,10 @@ pub(super) async fn run_step(frame: Frame<'_>, step: &Step) -> Result<Outcome> {
             }
             return Ok(Outcome::of(value));
         }
-        Err(error) => after_failure(&frame, step, error).await?,
+        Err(error) => {
+            drop(running);
+            after_failure(&frame, step, error).await?
+        }
     };
     frame.set(step, &outcome.value);
     Ok(outcome)
@@ -73,6 +79,8 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
         Kind::Recipe(recipe) => return recipe::run_recipe(frame, step, recipe).await,
         _ => {}
     }
+    let repeated = step.retry.as_ref().filter(|rule| rule.attempts > 1).map(|_| frame.repeated());
+    let frame = repeated.as_ref().unwrap_or(frame);
     // A loop that continues as new is in the attempt in which it was.
     let mut attempt = frame.run.attempt();
     attempt.deadline = attempt.deadline.or_else(|| timeout::deadline(frame, step));
@@ -82,6 +90,8 @@ async fn attempts(frame: &Frame<'_>, step: &Step) -> Result<Value> {
             Err(error) if ends_run(frame, &error) => return Err(error),
             Err(error) => match next_attempt(step, &error, attempt.number) {
                 Some(rule) => {
+                    frame.may_begin().await;
+                    frame.begin_attempt();
                     let scope = frame.ctx.scope(format!("{}.again", step.id));
                     scope.sleep(retry::delay(rule, attempt.number, frame.ctx.random())).await?;
                     attempt = Attempt { number: attempt.number + 1, deadline: timeout::deadline(frame, step) };

@@ -19,8 +19,9 @@ use crate::{ErrorClass, FlowError, FlowRuntime, ToolCall, ToolError};
 /// renders the output, so none of these runs in a replay.
 pub(super) async fn run_tool(frame: &Frame<'_>, step: &Step, call: &ToolUse) -> Result<Value> {
     let scope = &frame.scope(&Mentions::of(step.output.iter().chain([&call.args])));
+    let key = &frame.call_key(&step.id);
     let attempt = || async move {
-        let place = Place { step: &step.id, key: frame.ctx.idempotency_key(), timeout: step.timeout, token: None };
+        let place = Place { step: &step.id, key, timeout: step.timeout, token: None };
         let called = call_tool(&Caller::of(frame), &place, call, scope).await;
         let result = called.map_err(|error| after(frame, step.retry.as_ref(), error))?;
         make_output(frame, step, result, scope).await

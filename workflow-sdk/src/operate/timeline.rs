@@ -203,9 +203,12 @@ pub enum BarState {
     Failed,
     /// The body runs.
     Running,
-    /// The body was cut off: its worker was lost, or its call was dropped. When is unknown: the bar
-    /// ends where its claim shows last.
+    /// The body was cut off: its worker was lost, or its call was dropped while the run goes on.
+    /// When is unknown: the bar ends where its claim shows last.
     CutOff,
+    /// The body had not ended when its run ended or was parked: its call was dropped, as by a race,
+    /// a timeout or a failure beside it. When is unknown, as for [`CutOff`](BarState::CutOff).
+    Dropped,
     /// The wait has ended.
     Waited,
     /// The step waits.
@@ -319,8 +322,22 @@ pub(super) async fn timeline(client: &Client, list: ListTimeline) -> Result<Time
     let Steps { attempts, complete, cut } =
         Steps::of_window(read, (i64::from(from), i64::from(from) + i64::from(limit)));
     let mut timeline = Timeline::of_window(&run, &attempts, now, from);
+    if run.status == RunStatus::Parked {
+        show_waits_for_seats(client, id, &mut timeline.rows).await?;
+    }
     add_source_lines(client, &run, &mut timeline.rows).await?;
     Ok(Timeline { complete, cut, ..timeline })
+}
+
+/// Shows a step that waits for a seat of its limit: its row is open, although no body runs.
+async fn show_waits_for_seats(client: &Client, run: RunId, rows: &mut [TimelineRow]) -> Result<(), OperateError> {
+    let waits = client.read(client.store().seat_waits(run)).await?;
+    for row in rows.iter_mut().filter(|row| waits.iter().any(|wait| wait.step_key == row.step)) {
+        if let Some(bar) = row.bars.last_mut().filter(|bar| bar.state == BarState::Dropped) {
+            (bar.state, bar.to) = (BarState::Waiting, None);
+        }
+    }
+    Ok(())
 }
 
 /// Adds the source lines of these steps, by one lookup for all.

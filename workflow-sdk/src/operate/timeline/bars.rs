@@ -8,7 +8,7 @@ use workflow_engine::model::{
 
 use crate::FORKED_FROM;
 
-use super::spans::{ClaimSpan, has_body};
+use super::spans::{ClaimSpan, has_body, is_dropped};
 use super::{Bar, BarState, TimelineRow};
 
 /// The note of a child step that waits.
@@ -61,7 +61,7 @@ fn bar(run: &Run, row: &StepAttempt, claims: &[ClaimSpan]) -> Bar {
         (AttemptStatus::Running, _) => {
             let last = claims.iter().rev().find(|claim| claim.epoch <= row.epoch).map(|claim| claim.to);
             let to = last.into_iter().chain(run.completed_at.filter(|_| last.is_none())).chain([row.started_at]).max();
-            bar(BarState::CutOff, to)
+            bar(if is_dropped(run, row) { BarState::Dropped } else { BarState::CutOff }, to)
         }
         (AttemptStatus::Failed, to) => Bar { repeated, ..bar(BarState::Failed, to) },
         (_, to) => Bar { repeated, ..bar(BarState::Succeeded, to) },

@@ -108,7 +108,7 @@ pub(super) fn spans(run: &Run, attempts: &[StepAttempt], claims: &[ClaimSpan]) -
         if place > 0 && claim.from > at {
             spans.push(span(between(run, attempts, at, claim.from), at, Some(claim.from)));
             at = claim.from;
-        } else if place > 0 && has_lost_body(attempts, at) {
+        } else if place > 0 && has_lost_body(run, attempts, at) {
             spans.push(span(SpanState::Lost, at, Some(at)));
         }
         let to = claim.to.max(at);
@@ -127,7 +127,7 @@ pub(super) fn spans(run: &Run, attempts: &[StepAttempt], claims: &[ClaimSpan]) -
 
 /// Returns why no claim shows between two times. A body is never under way while a run is parked.
 fn between(run: &Run, attempts: &[StepAttempt], from: Timestamp, to: Timestamp) -> SpanState {
-    if has_lost_body(attempts, from) {
+    if has_lost_body(run, attempts, from) {
         return SpanState::Lost;
     }
     let waits = |row: &StepAttempt| {
@@ -146,10 +146,19 @@ fn between(run: &Run, attempts: &[StepAttempt], from: Timestamp, to: Timestamp) 
 }
 
 /// Returns whether a body was under way when a claim shows for the last time.
-fn has_lost_body(attempts: &[StepAttempt], last: Timestamp) -> bool {
-    let is_lost =
-        |row: &StepAttempt| has_body(row.kind) && row.started_at <= last && row.completed_at.is_none_or(|at| at > last);
+fn has_lost_body(run: &Run, attempts: &[StepAttempt], last: Timestamp) -> bool {
+    let is_lost = |row: &StepAttempt| {
+        let is_open = row.completed_at.is_none_or(|at| at > last);
+        has_body(row.kind) && row.started_at <= last && is_open && !is_dropped(run, row)
+    };
     attempts.iter().any(is_lost)
+}
+
+/// Returns whether the call of a body was dropped. A body that a crash cut off runs again before
+/// its run ends or is parked, unless the run ends or diverges before it calls the body: such a run
+/// still has its count of crashes.
+pub(super) fn is_dropped(run: &Run, row: &StepAttempt) -> bool {
+    row.completed_at.is_none() && run.crashes == 0 && !matches!(run.status, RunStatus::Pending | RunStatus::Running)
 }
 
 /// Returns the marks of these spans and rows.

@@ -51,7 +51,7 @@ fn marks(timeline: &Timeline) -> Vec<(MarkKind, i64)> {
     timeline.marks.iter().map(|mark| (mark.kind, mark.at.as_micros() / 1_000_000 - 1_000)).collect()
 }
 
-use BarState::{BackOff, CutOff, Failed, Running, Succeeded, Waited, Waiting};
+use BarState::{BackOff, CutOff, Dropped, Failed, Running, Succeeded, Waited, Waiting};
 use SpanState::{Lost, Parked, Queued, Ran};
 
 #[test]
@@ -151,7 +151,18 @@ fn a_body_without_an_end_runs_or_was_cut_off() {
     assert_eq!(bars(&of(RunStatus::Running, 2)), [(CutOff, 6, Some(6))]);
     assert_eq!(bars(&of(RunStatus::Pending, 1)), [(CutOff, 6, Some(6))]);
     let ended = Timeline::of(&run(RunStatus::Succeeded, 1, Some(9)), &rows, at(30));
-    assert_eq!(bars(&ended.rows[1]), [(CutOff, 6, Some(6))]);
+    assert_eq!(bars(&ended.rows[1]), [(Dropped, 6, Some(6))]);
+}
+
+#[test]
+fn a_body_that_was_dropped_shows_no_crash() {
+    // The loser of a race, before a sleep.
+    let nap = row("nap", StepKind::Sleep, 2, 5, Some(65));
+    let rows = [step("a", 1, 2, Some(5)), step("loser", 1, 2, None), nap, step("b", 2, 65, Some(66))];
+    let timeline = Timeline::of(&run(RunStatus::Succeeded, 2, Some(66)), &rows, at(99));
+    assert_eq!(spans(&timeline)[1..], [(Ran, 2, Some(5)), (Parked, 5, Some(65)), (Ran, 65, Some(66))]);
+    assert_eq!(marks(&timeline), [(MarkKind::Resumed, 65)]);
+    assert_eq!(bars(&timeline.rows[1]), [(Dropped, 2, Some(5))]);
 }
 
 #[test]

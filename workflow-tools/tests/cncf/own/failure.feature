@@ -81,6 +81,26 @@ Feature: Failures
     title: Busy
     """
 
+  Scenario: A wait ends at its timeout
+    Given a workflow with definition:
+    """yaml
+    document: { dsl: '1.0.3', namespace: own, name: late, version: '1.0.0' }
+    do:
+      - guarded:
+          try:
+            - slow: { wait: { minutes: 10 }, timeout: { after: { milliseconds: 5 } } }
+          catch:
+            errors: { with: { type: 'https://serverlessworkflow.io/spec/1.0.0/errors/timeout' } }
+            do:
+              - told: { set: { status: '${ $error.status }', at: '${ $error.instance }' } }
+    """
+    When the workflow is executed
+    Then the workflow should complete with output:
+    """yaml
+    status: 408
+    at: /do/0/guarded/try/0/slow
+    """
+
   Scenario: An error that is not caught is not tried again
     Given a workflow with definition:
     """yaml
@@ -105,4 +125,22 @@ Feature: Failures
     """yaml
     n: 1
     title: Bad
+    """
+
+  Scenario: A call has one key in every attempt
+    Given a workflow with definition:
+    """yaml
+    document: { dsl: '1.0.3', namespace: own, name: keys, version: '1.0.0' }
+    do:
+      - guarded:
+          try:
+            - charge: { call: http, with: { method: post, endpoint: 'https://httpbin.org/charge', body: { cents: 5 } } }
+          catch:
+            retry: { delay: { milliseconds: 1 }, limit: { attempt: { count: 3 } } }
+    """
+    When the workflow is executed
+    Then the workflow should complete with output:
+    """yaml
+    calls: 3
+    keys: 1
     """
