@@ -1,6 +1,6 @@
 //! Runs flows until it is killed: `flow_worker URL SCHEMA CALLS`. On SQLite the schema is empty.
 //! The tools are those of the tests of flows. `echo` and `flaky` write the key of each call as a
-//! line of the file CALLS, which outlives the process.
+//! line of the file CALLS, which outlives the process. It is also the helper for jq of the tests.
 
 use std::fs::{OpenOptions, read_to_string};
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{Calls, echo, runtime, steps};
 use serde_json::{Value, json};
-use workflow_flows::expression::Evaluator;
+use workflow_flows::expression::{Evaluator, jq_helper};
 use workflow_flows::{ErrorClass, FlowStore, ToolCall, ToolError, flow};
 use workflow_sdk::Client;
 use workflow_worker::{LapsedLease, Worker};
@@ -28,6 +28,7 @@ fn note(file: &Path, call: &ToolCall) -> Result<usize, ToolError> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    jq_helper();
     let mut arguments = std::env::args().skip(1);
     let (Some(url), Some(schema), Some(calls)) = (arguments.next(), arguments.next(), arguments.next()) else {
         return Err("usage: flow_worker URL SCHEMA CALLS".into());

@@ -1,6 +1,8 @@
 //! Triggers of deployed flows: the clock and events.
 
 use serde_json::{Value, json};
+use workflow_flows::check::{Options, check};
+use workflow_flows::expression::Evaluator;
 use workflow_flows::graph::Flow;
 use workflow_flows::{FlowClient, FlowStart, Flows, Triggered, flow};
 use workflow_sdk::RunFilter;
@@ -92,6 +94,34 @@ pub async fn an_event_of_a_flow_starts_another_once(db: Live) {
     assert_eq!(found.len(), 2);
     let existed = |run: &Triggered| matches!(run, Triggered::Existed(_));
     assert_eq!(found.iter().filter(|run| existed(run)).count(), 1, "of the trigger with a key: {found:?}");
+    until("all have ended", async || {
+        let all = db.client.list(&RunFilter::default()).await.unwrap();
+        all.iter().all(|run| run.status.is_terminal()).then_some(())
+    })
+    .await;
+    worker.stop().await;
+}
+
+/// Three CloudEvents of one task, whose ids are those of the language.
+const LOOP: &str = "document: { dsl: '1.0.3', namespace: n, name: orders, version: '1.0.0' }
+do:
+  - each:
+      for: { each: n, in: '[1, 2, 3]' }
+      do: [ { tell: { emit: { event: { with: { source: shop, type: ordered } } } } } ]
+";
+
+pub async fn each_event_of_a_loop_starts_a_run(db: Live) {
+    let store = store(&db).await;
+    let flows = Flows::new(db.client.clone(), store.clone());
+    let trigger = json!([{ "event": { "name": "ordered", "matches": null, "key": "{{event.id}}" } }]);
+    flows.deploy(&triggered("keyed", "key", trigger), "ann", None).await.unwrap();
+    let evaluator = Evaluator::builder().helper(env!("CARGO_BIN_EXE_flow_worker")).build();
+    let tools = runtime(&Calls::default()).evaluator(evaluator).flows(store).client(db.client.clone()).build();
+    let worker = LocalWorker::start(db.worker(tools).register(flow));
+    let orders = check(LOOP, &Options::default()).flow.unwrap();
+    let run = db.client.start_definition(FlowStart::new(orders)).await.unwrap();
+    run.result().await.unwrap();
+    assert_eq!(runs_of(&db, "keyed").await, 3);
     until("all have ended", async || {
         let all = db.client.list(&RunFilter::default()).await.unwrap();
         all.iter().all(|run| run.status.is_terminal()).then_some(())

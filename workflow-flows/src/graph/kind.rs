@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Block, ToolUse, millis};
 use crate::ErrorClass;
+use crate::flows::{DECISION, REPORT};
 
 /// Says what a step does. In the descriptions, *template* is a JSON value whose strings may be
 /// templates, and *condition* is CEL that gives a boolean.
@@ -317,6 +318,14 @@ pub struct Emission {
     /// The template of the payload.
     #[serde(default)]
     pub data: Value,
+}
+
+impl Emission {
+    /// Returns whether it would answer a step of another run: a decision, or work that was handed
+    /// over. Such an answer is an order of an account.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.to.is_some() && [DECISION, REPORT].iter().any(|prefix| self.event.starts_with(prefix))
+    }
 }
 
 /// A child run.

@@ -19,5 +19,5 @@ pub use kind::{
     Approval, AtMax, Decision, Emission, Failure, FlowCall, Handoff, KbWrite, Kind, Loop, OnItemError, OnReject,
     Parallel, ParallelMode, Recipe, Switch, Until, Wait,
 };
-pub use step::{Backoff, BreakerRule, LimitRule, OnError, RetryRule, Step, ToolUse};
+pub use step::{AddedDelay, Backoff, BreakerRule, LimitRule, OnError, RetryRule, Step, ToolUse};
 pub use trigger::{Overlap, Trigger};

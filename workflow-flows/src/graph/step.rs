@@ -106,9 +106,24 @@ pub struct RetryRule {
     /// Whether a random part is taken off each wait.
     #[serde(default)]
     pub jitter: bool,
-    /// The classes that are tried again. Empty: all but [`ErrorClass::Invalid`].
+    /// A random time that is added to each wait, as in the dialect `cncf`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<AddedDelay>,
+    /// The classes that are tried again. Empty: all. [`ErrorClass::Invalid`] never is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<ErrorClass>,
+}
+
+/// The bounds of a random time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddedDelay {
+    /// The shortest time.
+    #[serde(with = "millis")]
+    pub from: Duration,
+    /// The longest time.
+    #[serde(with = "millis")]
+    pub to: Duration,
 }
 
 /// The waits between attempts.

@@ -16,6 +16,11 @@ pub(super) async fn run_emission(frame: &Frame<'_>, step: &Step, emission: &Emis
     let template = json!({ "key": emission.key, "to": emission.to, "data": emission.data });
     let (template, scope) = (&template, &frame.scope(&Mentions::of([&template])));
     let body = || async move {
+        // In the body, so that a replay of an older run goes on as it went.
+        if emission.is_answer() {
+            let message = format!("emit.event is {:?}, which answers a step of another run", emission.event);
+            return Err(FlowError::new(FlowCode::Expression, ErrorClass::Invalid, &step.id, message).into());
+        }
         let sent = frame.render(&step.id, "emit", template, scope).await?;
         if emission.to.is_none() {
             start_triggered(frame, step, &emission.event, &sent["data"]).await?;

@@ -28,19 +28,22 @@ pub(super) async fn run_jq(frame: &Frame<'_>, step: &Step, program: &str) -> Res
     })
 }
 
-/// Runs a jq program as a step of this name, on `{input, steps, vars, item, now, ..}`.
+/// Runs a jq program as a step of this name, on `{input, steps, vars, item, now, ..}`. A program
+/// that names `idempotency_key` reads that of this step, too: equal in each attempt of a block.
 pub(super) async fn outputs_of(frame: &Frame<'_>, name: &str, step: &str, program: &str) -> Result<Vec<Value>> {
     // Equal in each replay, and the program does not run in one.
     let now = jiff::Timestamp::try_from(frame.ctx.now()).unwrap_or_default();
-    let mut input: Map<String, Value> = frame
-        .scope(&Mentions::of_jq(program))
-        .iter()
-        .map(|(root, value)| (root.to_owned(), Value::clone(value)))
-        .collect();
-    input.insert("now".to_owned(), now.to_string().into());
-    let input = &Value::Object(input);
+    let mentions = &Mentions::of_jq(program);
+    let scope = &frame.scope(mentions);
+    let key = &mentions.root("idempotency_key").then(|| frame.call_key(step));
     let body = || async move {
-        let outputs = frame.runtime().evaluator().jq(program, input).await;
+        let roots = scope.iter().map(|(root, value)| (root.to_owned(), Value::clone(value)));
+        let mut input: Map<String, Value> = roots.collect();
+        input.insert("now".to_owned(), now.to_string().into());
+        if let Some(key) = key {
+            input.insert("idempotency_key".to_owned(), key.as_str().into());
+        }
+        let outputs = frame.runtime().evaluator().jq(program, &Value::Object(input)).await;
         outputs.map_err(|error| evaluation::failed(step, "jq", &error))
     };
     frame.record(name, body).await

@@ -6,7 +6,7 @@ use workflow_sdk::Retry;
 
 use crate::ErrorClass;
 use crate::failure::Again;
-use crate::graph::{Backoff, RetryRule};
+use crate::graph::{AddedDelay, Backoff, RetryRule};
 
 /// Returns the policy of a step's engine step. Delays that it cannot express are given by each
 /// error: see [`again`].
@@ -23,10 +23,7 @@ pub(super) fn policy(rule: Option<&RetryRule>) -> Retry {
 
 /// Returns whether an attempt may follow a failure of this class.
 pub(super) fn retries(rule: Option<&RetryRule>, class: ErrorClass) -> bool {
-    rule.is_some_and(|rule| match rule.on.as_slice() {
-        [] => class != ErrorClass::Invalid,
-        classes => classes.contains(&class),
-    })
+    rule.is_some_and(|rule| class != ErrorClass::Invalid && (rule.on.is_empty() || rule.on.contains(&class)))
 }
 
 /// Returns what follows the failure of this attempt, counted from 1, in a step of the engine. A
@@ -42,7 +39,9 @@ pub(super) fn again(
         (None, _) if class != ErrorClass::Invalid => Again::ByPolicy,
         _ if !retries(rule, class) => Again::Never,
         (_, Some(delay)) => Again::After(delay),
-        (Some(rule), None) if matches!(rule.backoff, Backoff::Linear { .. } | Backoff::Delays(_)) => {
+        (Some(rule), None)
+            if rule.added.is_some() || matches!(rule.backoff, Backoff::Linear { .. } | Backoff::Delays(_)) =>
+        {
             let attempt = policy(Some(rule)).round_of(attempt);
             Again::After(delay(rule, attempt, random))
         }
@@ -65,7 +64,14 @@ pub(super) fn delay(rule: &RetryRule, attempt: u32, random: u64) -> Duration {
             delays.get(index).or(delays.last()).copied().unwrap_or_default()
         }
     };
-    if rule.jitter { delay.mul_f64(random as f64 / u64::MAX as f64) } else { delay }
+    let share = random as f64 / u64::MAX as f64;
+    let delay = if rule.jitter { delay.mul_f64(share) } else { delay };
+    match rule.added {
+        Some(AddedDelay { from, to }) => {
+            delay.saturating_add(from).saturating_add(to.saturating_sub(from).mul_f64(share))
+        }
+        None => delay,
+    }
 }
 
 #[cfg(test)]
@@ -75,7 +81,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn rule(backoff: Backoff, on: Vec<ErrorClass>) -> RetryRule {
-        RetryRule { attempts: 4, backoff, jitter: false, on }
+        RetryRule { attempts: 4, backoff, jitter: false, added: None, on }
     }
 
     #[test]
@@ -103,6 +109,8 @@ mod tests {
         let some = rule(Backoff::None, vec![ErrorClass::Timeout]);
         assert_eq!(again(Some(&some), ErrorClass::Timeout, None, 1), Again::ByPolicy);
         assert_eq!(again(Some(&some), ErrorClass::Failed, None, 1), Again::Never);
+        let invalid = rule(Backoff::None, vec![ErrorClass::Invalid]);
+        assert_eq!(again(Some(&invalid), ErrorClass::Invalid, None, 1), Again::Never);
         // The policy of a step without a rule has one attempt.
         assert_eq!(again(None, ErrorClass::Timeout, Some(SECOND), 1), Again::ByPolicy);
         assert_eq!(again(None, ErrorClass::Invalid, None, 1), Again::Never);
@@ -114,5 +122,14 @@ mod tests {
         assert_eq!([0, u64::MAX].map(|random| delay(&rule, 1, random)), [Duration::ZERO, SECOND]);
         let halved = again(Some(&rule), ErrorClass::Failed, None, 1, u64::MAX / 2);
         assert_eq!(halved, Again::After(SECOND / 2));
+    }
+
+    #[test]
+    fn a_random_part_is_added() {
+        let added = Some(AddedDelay { from: SECOND, to: 3 * SECOND });
+        let rule = RetryRule { added, ..rule(Backoff::Constant { delay: SECOND }, Vec::new()) };
+        assert_eq!([0, u64::MAX].map(|random| delay(&rule, 1, random)), [2 * SECOND, 4 * SECOND]);
+        let halved = again(Some(&rule), ErrorClass::Failed, None, 1, u64::MAX / 2);
+        assert_eq!(halved, Again::After(3 * SECOND));
     }
 }

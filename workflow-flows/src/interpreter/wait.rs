@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workflow_sdk::{Result, Timestamp as Instant};
 
 use super::approval::unanswered;
-use super::evaluation::{as_text, prepared_key};
+use super::evaluation::{as_text, failed, prepared_key};
 use super::frame::Frame;
 use super::mentions::Mentions;
+use crate::expression::{ExpressionError, ResultKind};
 use crate::graph::{Step, Wait};
 use crate::instant::parse_instant;
 use crate::{ErrorClass, FlowCode, FlowError};
@@ -57,8 +59,48 @@ async fn event(frame: &Frame<'_>, step: &Step, name: &str, key: &str, matches: O
         }
         let Some(event) = wait.await? else { return unanswered(frame, step, None).await };
         match matches {
-            Some(condition) if !frame.decide(&step.id, "match", condition, &[("event", &event)]).await? => {}
+            Some(condition) if !fits(frame, step, condition, &event).await? => {}
             _ => return Ok(event),
         }
     }
+}
+
+/// The record of a decision about an event.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Match {
+    Decided(bool),
+    /// The event has no value for the condition, or one of another type.
+    Unfit {
+        unfit: String,
+    },
+}
+
+/// Returns whether a path leads into the event.
+fn is_of_event(path: &str) -> bool {
+    path.strip_prefix("event").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// Decides whether an event is the one that a step waits for. A condition that cannot be evaluated
+/// for an event does not hold for it: anything may emit, and must not fail the runs that wait.
+async fn fits(frame: &Frame<'_>, step: &Step, condition: &str, event: &Value) -> Result<bool> {
+    let scope = &frame.scope(&Mentions::of_source(condition)).with("event", event.clone());
+    let body = || async move {
+        let missing = frame.run.flow().missing_path;
+        Ok(match frame.runtime().evaluator().value(condition, scope, missing).await {
+            Ok(Value::Bool(holds)) => Match::Decided(holds),
+            Ok(other) => Match::Unfit { unfit: format!("it is {}, and no boolean", ResultKind::of(&other).name()) },
+            // What the flow itself lacks is missing for each event.
+            Err(ExpressionError::Missing { path, .. }) if !is_of_event(&path) => {
+                let error = ExpressionError::Missing { path, hint: String::new() };
+                return Err(failed(&step.id, "match", &error));
+            }
+            Err(error @ (ExpressionError::Missing { .. } | ExpressionError::Failed(_))) => {
+                Match::Unfit { unfit: error.to_string() }
+            }
+            Err(error) => return Err(failed(&step.id, "match", &error)),
+        })
+    };
+    let decided = frame.record_decision(&step.id, body).await?;
+    Ok(matches!(decided, Match::Decided(true)))
 }

@@ -32,6 +32,12 @@ pub(crate) const CLASSES: [(&str, ErrorClass); 6] = [
     ("failed", ErrorClass::Failed),
 ];
 
+/// The classes that may be tried again.
+const RETRIED: [(&str, ErrorClass); 5] = {
+    let [_invalid, others @ ..] = CLASSES;
+    others
+};
+
 /// Whether a step has a breaker.
 enum Breaker {
     Default,
@@ -198,6 +204,7 @@ pub(crate) fn read_retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) 
         attempts: 3,
         backoff: Backoff::Exponential { delay: Duration::from_secs(2), max_delay: Duration::from_secs(30) },
         jitter: true,
+        added: None,
         on: Vec::new(),
     });
     let (base_delay, base_longest) = delays_of(&base.backoff);
@@ -237,7 +244,7 @@ pub(crate) fn read_retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) 
     }
     let on = fields.take("on").map(|node| {
         let list = lowering.nodes(node);
-        list.into_iter().filter_map(|node| lowering.choice(node, "retry.on", &CLASSES)).collect::<Vec<_>>()
+        list.into_iter().filter_map(|node| lowering.choice(node, "retry.on", &RETRIED)).collect::<Vec<_>>()
     });
     fields.finish(lowering, keys::RETRY);
     let delay = delay.unwrap_or(base_delay);
@@ -259,6 +266,7 @@ pub(crate) fn read_retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) 
         attempts: attempts.or(needed).unwrap_or(base.attempts),
         backoff,
         jitter: jitter.unwrap_or(base.jitter),
+        added: None,
         on: on.unwrap_or(base.on),
     })
 }

@@ -287,8 +287,8 @@ fn receiver(lowering: &mut Lowering<'_>, node: &Node) -> Option<String> {
 
 fn emit(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option<Kind> {
     let mut inner = Fields::read(lowering, node, format!("emit of {}", fields.owner))?;
-    let event = inner.require(lowering, "event", "paid");
-    let event = event.and_then(|node| name(lowering, node, "emit.event", NameSubject::Event));
+    let named = inner.require(lowering, "event", "paid");
+    let event = named.and_then(|node| name(lowering, node, "emit.event", NameSubject::Event));
     let key = inner.take("key").and_then(|node| key(lowering, node, "emit.key", NameSubject::EventKey));
     let to = inner.take("to").and_then(|node| receiver(lowering, node));
     let data = inner.take("data").map(|node| lowering.template(node, "emit.data", Role::Plain)).unwrap_or_default();
@@ -297,7 +297,13 @@ fn emit(lowering: &mut Lowering<'_>, node: &Node, fields: &Fields<'_>) -> Option
         lowering.error(Code::F013, node.span, message).help("key: all that wait for it; to: one run");
     }
     inner.finish(lowering, keys::EMIT);
-    Some(Kind::Emit(Emission { event: event?, key, to, data }))
+    let emission = Emission { event: event?, key, to, data };
+    if let Some(node) = named.filter(|_| emission.is_answer()) {
+        let message = format!("emit.event is \"{}\", which answers a step of another run", emission.event);
+        let help = "an account decides it with ready, and ends it with done; give the signal another name";
+        lowering.error(Code::F013, node.span, message).help(help);
+    }
+    Some(Kind::Emit(emission))
 }
 
 fn call(lowering: &mut Lowering<'_>, chosen: &Chosen<'_>, fields: &mut Fields<'_>) -> Option<Kind> {

@@ -103,8 +103,8 @@ fn step(lowering: &mut Lowering<'_>, entry: &Entry, block: usize, ids: &Ids<'_>)
                 step.kind = Kind::Tool(ToolUse { tool, args, external: false, texts: false });
             }
             let waits = vec![Duration::from_secs(30), Duration::from_secs(120)];
-            step.retry =
-                Some(RetryRule { attempts: 3, backoff: Backoff::Delays(waits), jitter: false, on: Vec::new() });
+            let backoff = Backoff::Delays(waits);
+            step.retry = Some(RetryRule { attempts: 3, backoff, jitter: false, added: None, on: Vec::new() });
             step.timeout = Some(Duration::from_secs(120));
         }
         None => {}

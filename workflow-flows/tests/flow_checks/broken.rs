@@ -107,6 +107,10 @@ fn the_messages_say_what_is_meant() {
         ("limit_name", "limit name \"\" is empty; use 1 to 255 bytes without control characters"),
         ("name_empty", "tool is empty"),
         ("time_zero", "timeout is 0; it has to be longer"),
+        (
+            "type_retry_on",
+            "retry.on is \"invalid\"; it is one of: rate_limited, unavailable, timeout, connection, failed",
+        ),
         ("retry_delays", "retry.attempts is 3, and retry has 5 delays"),
         ("loop_variable", "loop.concurrency is 5, and the items of \"each\" share vars.sum, which they set"),
         ("target_next", "step \"check\" goes to \"refnd\", which does not exist; did you mean \"refund\"?"),
@@ -116,6 +120,7 @@ fn the_messages_say_what_is_meant() {
         ("done_in_branch", "step \"b\" ends the flow inside of \"fan\"; write join: \"merge\""),
         ("back_in_branch", "step \"a\" goes back to \"fan\" from a branch of \"fan\""),
         ("back_in_inner_branch", "step \"b\" goes back to \"outer\" from a branch of \"outer\""),
+        ("emit_answer", "emit.event is \"decision:gate\", which answers a step of another run"),
         ("join_outside", "step \"a\" joins at \"b\" outside of a parallel"),
         ("cycle", "\"poll\" -> \"check\" -> \"poll\" has no max_visits"),
         ("reference_step", "{{steps.fetcg.body}}: no step \"fetcg\"; did you mean \"fetch\"?"),

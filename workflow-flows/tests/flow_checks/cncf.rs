@@ -1,7 +1,9 @@
 //! The dialect `cncf`: what fits, and what is refused.
 
+use std::time::Duration;
+
 use workflow_flows::check::{Checked, Code, Dialect, Options, check};
-use workflow_flows::graph::{Block, Kind, Next, Step};
+use workflow_flows::graph::{Block, Kind, Next, Step, Wait};
 
 use crate::told;
 
@@ -60,6 +62,36 @@ fn a_call_has_the_breaker_of_its_fixed_host() {
 }
 
 #[test]
+fn a_filter_and_an_event_are_those_of_the_language() {
+    let checked = read(
+        "  - a: { listen: { to: { one: { with: { type: t, subject: s } } } } }\n  - b: { emit: { event: { with: { type: t } \
+         } } }\n",
+    );
+    let steps = steps(&checked);
+    let Kind::Wait(Wait::Event { matches, .. }) = &steps[1].kind else { panic!("{steps:?}") };
+    assert_eq!(matches.as_deref(), Some("has(event.subject) && event.subject == \"s\""));
+    let event = steps.iter().find(|step| step.id == "b-event").unwrap();
+    let Kind::Jq(program) = &event.kind else { panic!("{event:?}") };
+    assert!(program.starts_with("(.now) as $now | (.idempotency_key) as $_key | "), "{program}");
+}
+
+#[test]
+fn a_retry_and_a_wait_have_their_times() {
+    let checked = read(
+        "  - a: { try: [ { b: { wait: { hours: 1 }, timeout: { after: { seconds: 9 } } } } ], catch: { retry: { delay: \
+         PT1S, jitter: { from: PT2S, to: { seconds: 4 } } } } }\n",
+    );
+    let step = &steps(&checked)[1];
+    let rule = step.retry.as_ref().unwrap();
+    let added = rule.added.map(|added| [added.from.as_secs(), added.to.as_secs()]);
+    assert_eq!((added, rule.jitter), (Some([2, 4]), false));
+    let flow = checked.flow.as_ref().unwrap();
+    let mut waits = Vec::new();
+    flow.for_each_step(|step| waits.extend(step.timeout.filter(|_| matches!(step.kind, Kind::Wait(_)))));
+    assert_eq!(waits, [Duration::from_secs(9)]);
+}
+
+#[test]
 fn names_of_tasks_may_stand_in_several_scopes() {
     let checked = read("  - a: { do: [ { a: { set: { x: 1 } } } ] }\n  - data0: { set: { x: 2 } }\n");
     let ids: Vec<&str> = steps(&checked).iter().map(|step| step.id.as_str()).collect();
@@ -104,6 +136,18 @@ fn what_does_not_fit_is_refused_by_its_name() {
         ("  - a: { wait: 5 }\n", Code::F013, (3, 16), "wait"),
         ("  - a: { wait: 5s }\n", Code::F013, (3, 16), "PT30S"),
         ("  - a: { raise: { error: none } }\n", Code::F020, (3, 26), "\"use.errors\" has no \"none\""),
+        (
+            "  - a: { try: [ { b: { wait: PT1S } } ], catch: { retry: { jitter: { from: PT3S, to: PT1S } } } }\n",
+            Code::F013,
+            (3, 68),
+            "retry.jitter.from is longer",
+        ),
+        (
+            "  - a: { try: [ { b: { wait: PT1S } } ], catch: { retry: { jitter: true } } }\n",
+            Code::F013,
+            (3, 68),
+            "retry.jitter",
+        ),
         ("  - a: { fork: { branches: [] } }\n", Code::F050, (3, 28), "0 branches"),
     ] {
         let checked = read(tasks);

@@ -107,6 +107,9 @@ impl Arguments {
 }
 
 fn url(text: &str, query: &BTreeMap<String, Value>) -> Result<Url, ToolError> {
+    if leads_up(text) {
+        return Err(invalid("the path of url of http has a part that is `..`: write the path that is meant"));
+    }
     let mut url = Url::parse(text).map_err(|error| invalid(format!("url of http is not a URL: {error}")))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(invalid("url of http has a user: give it as the header Authorization"));
@@ -125,6 +128,16 @@ fn url(text: &str, query: &BTreeMap<String, Value>) -> Result<Url, ToolError> {
         url.set_query(Some(&joined));
     }
     Ok(url)
+}
+
+/// Returns whether the path of a URL has a part that removes the one before it. The parser would
+/// apply it, so a value in a template could choose another path on the host.
+fn leads_up(text: &str) -> bool {
+    // The parser leaves these characters out, takes both slashes, and decodes dots.
+    let text = text.replace(['\t', '\n', '\r'], "").to_ascii_lowercase().replace("%2e", ".");
+    let text = text.trim_matches(|c: char| c <= ' ');
+    let path = text.split(['?', '#']).next().unwrap_or_default();
+    path.split(['/', '\\']).any(|part| part == "..")
 }
 
 /// Pairs in the form of HTML forms: a list repeats its name, null leaves it out.
@@ -236,6 +249,8 @@ mod tests {
         assert_eq!(made.url.as_str(), "http://a.test/p?x=1&n=1&n=2&q=a%26b");
         assert!(made.headers.get("idempotency-key").is_none(), "a GET changes nothing");
         assert!(request(json!({ "url": "http://a.test", "query": { "q": {} } })).is_err());
+        let made = request(json!({ "url": "http://a.test/..p/p../...?to=/../x#/../y" })).unwrap();
+        assert_eq!(made.url.as_str(), "http://a.test/..p/p../...?to=/../x", "none of these parts leads up");
     }
 
     #[test]
@@ -250,6 +265,11 @@ mod tests {
             json!({ "url": "http://a.test", "method": "CONNECT" }),
             json!({ "url": "http://a.test", "method": "hunter2\r\n" }),
             json!({ "url": "data:hunter2" }),
+            json!({ "url": "http://a.test/hunter2/../x" }),
+            json!({ "url": "http://a.test/hunter2/.. " }),
+            json!({ "url": "http://a.test\\hunter2\\..\\x" }),
+            json!({ "url": "http://a.test/hunter2/%2E./x?y" }),
+            json!({ "url": "http://a.test/hunter2/.\t.#y" }),
         ] {
             let error = request(args.clone()).err().unwrap_or_else(|| panic!("{args} is accepted"));
             assert!(!error.message.contains("hunter2"), "{error}");

@@ -34,8 +34,10 @@ const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
 /// An open connection. Dropping it closes it and kills the processes of a server that it started.
 pub(super) struct Connection {
     service: RunningService<RoleClient, ()>,
-    /// A call ended without an answer. Cleared by an answer to a ping.
+    /// A call ended without an answer, or could not be sent. Cleared by an answer to a ping.
     is_late: AtomicBool,
+    /// The server wants other credentials than those with which the connection was opened.
+    is_unauthorized: AtomicBool,
     /// The variables or headers that the server got. They stand in no error.
     hidden: Value,
     /// The processes are dropped first, so the group is killed while its leader's number is taken.
@@ -61,15 +63,31 @@ impl Connection {
         let late =
             || ToolError::new(ErrorClass::Timeout, format!("{} did not connect within {limit:?}", server.shown()));
         let (service, program) = tokio::time::timeout(limit, opened).await.unwrap_or_else(|_| Err(late()))?;
-        Ok(Self { service, is_late: AtomicBool::new(false), hidden, _program: program })
+        let (is_late, is_unauthorized) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { service, is_late, is_unauthorized, hidden, _program: program })
     }
 
-    /// Whether the connection was closed by either side.
+    /// Whether nothing can be sent any more: it was closed by either side, or its credentials have
+    /// ended.
     pub(super) fn is_closed(&self) -> bool {
-        self.service.is_closed() || self.service.peer().is_transport_closed()
+        let is_unauthorized = self.is_unauthorized.load(Ordering::Relaxed);
+        is_unauthorized || self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Whether a call ended without an answer, and no ping was answered since then.
+    /// Notes what the failure of a request says about the connection.
+    fn note(&self, error: &ServiceError) {
+        match error {
+            ServiceError::TransportSend(_) if error.is_authorization_required() => {
+                self.is_unauthorized.store(true, Ordering::Relaxed);
+            }
+            ServiceError::TransportSend(_) | ServiceError::Timeout { .. } => {
+                self.is_late.store(true, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a request ended without an answer, and no ping was answered since then.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
     }
@@ -93,7 +111,10 @@ impl Connection {
     }
 
     async fn list(&self, server: &Server) -> Result<Vec<Described>, ToolError> {
-        let refused = |error| refused(server, &error, std::slice::from_ref(&self.hidden));
+        let refused = |error| {
+            self.note(&error);
+            refused(server, &error, std::slice::from_ref(&self.hidden))
+        };
         let (mut listing, mut cursor) = (Listing::default(), None);
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
@@ -114,7 +135,8 @@ impl Connection {
     }
 
     /// Calls a tool, and checks its answer if it has a schema. The server is told if the time is
-    /// over or the future is dropped.
+    /// over or the future is dropped. `None`: the tool was not called, because the server wants
+    /// other credentials than those of this connection.
     pub(super) async fn call(
         &self,
         server: &Server,
@@ -122,28 +144,33 @@ impl Connection {
         arguments: Map<String, Value>,
         output: Option<&OutputSchema>,
         timeout: Duration,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<Option<Value>, ToolError> {
         let hidden = [Value::Object(arguments.clone()), self.hidden.clone()];
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let refused = |error| refused(server, &error, &hidden);
+        let refused = |error: ServiceError| {
+            self.note(&error);
+            if error.is_authorization_required() { Ok(None) } else { Err(refused(server, &error, &hidden)) }
+        };
         let options = PeerRequestOptions::with_timeout(timeout);
-        let handle = self.service.peer().send_cancellable_request(request, options).await.map_err(refused)?;
+        let handle = match self.service.peer().send_cancellable_request(request, options).await {
+            Ok(handle) => handle,
+            Err(error) => return refused(error),
+        };
         let (peer, id) = (self.service.peer().clone(), Some(handle.id.clone()));
         let mut cancel = CancelOnDrop { is_late: &self.is_late, peer, id };
         let answered = handle.await_response().await;
         cancel.id = None;
-        if let Err(ServiceError::Timeout { .. }) = answered {
-            self.is_late.store(true, Ordering::Relaxed);
-        }
-        let ServerResult::CallToolResult(result) = answered.map_err(refused)? else {
-            return Err(failed(format!("{} answered a call with something else", server.shown())));
+        let result = match answered {
+            Ok(ServerResult::CallToolResult(result)) => result,
+            Ok(_) => return Err(failed(format!("{} answered a call with something else", server.shown()))),
+            Err(error) => return refused(error),
         };
         let result = converted(server, result, &hidden)?;
         if let Some(output) = output {
             output.check(&format!("{}/{tool}", server.name), &result["structured"], &hidden).await?;
         }
-        Ok(result)
+        Ok(Some(result))
     }
 }
 
@@ -185,7 +212,10 @@ async fn connect(server: &Server, url: &str, values: Vec<(String, String)>) -> R
     config.max_sse_event_size = MESSAGE_LIMIT;
     config.max_json_response_size = MESSAGE_LIMIT;
     let transport = StreamableHttpClientTransport::with_client(plain_client(None)?, config);
-    let service = ().serve(transport).await.map_err(|_| unconnected(server))?;
+    let service = ()
+        .serve(transport)
+        .await
+        .map_err(|error| if error.is_authorization_required() { unauthorized(server) } else { unconnected(server) })?;
     Ok((service, None))
 }
 
@@ -214,6 +244,12 @@ fn unconnected(server: &Server) -> ToolError {
     ToolError::new(ErrorClass::Connection, message)
 }
 
+/// The failure of an account, and not of the server: it does not count for a breaker, which all
+/// accounts share.
+pub(super) fn unauthorized(server: &Server) -> ToolError {
+    invalid(format!("{} refuses the credentials of this account; give it others in values_of", server.shown()))
+}
+
 fn refused(server: &Server, error: &ServiceError, hidden: &[Value]) -> ToolError {
     let shown = server.shown();
     match error {
@@ -229,6 +265,7 @@ fn refused(server: &Server, error: &ServiceError, hidden: &[Value]) -> ToolError
         ServiceError::Timeout { timeout } => {
             ToolError::new(ErrorClass::Timeout, format!("{shown} did not answer within {timeout:?}"))
         }
+        ServiceError::TransportSend(_) if error.is_authorization_required() => unauthorized(server),
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
             ToolError::new(ErrorClass::Connection, format!("the connection to {shown} broke"))
         }

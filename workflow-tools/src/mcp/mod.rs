@@ -33,6 +33,7 @@ pub use server::Server;
 
 use crate::arguments::{invalid, shortest};
 use answer::OutputSchema;
+use client::unauthorized;
 use pool::{Bounds, Pool};
 
 /// Makes an [`Mcp`].
@@ -210,8 +211,15 @@ impl Tool for McpTool {
         }
         let timeout = shortest(self.server.call_timeout, [call.timeout]);
         let work = async {
-            let connection = self.pool.connection(&self.server, &call.actor).await?;
-            connection.call(&self.server, &self.tool, arguments, output, timeout).await
+            // The credentials of the first connection may have ended since it was opened.
+            for _ in 0..2 {
+                let connection = self.pool.connection(&self.server, &call.actor).await?;
+                let called = connection.call(&self.server, &self.tool, arguments.clone(), output, timeout).await?;
+                if let Some(result) = called {
+                    return Ok(result);
+                }
+            }
+            Err(unauthorized(&self.server))
         };
         let late = || ToolError::new(ErrorClass::Timeout, format!("{} did not answer within {timeout:?}", self.name));
         // The call ends at its timeout by itself and tells the server. This bound is for the wait

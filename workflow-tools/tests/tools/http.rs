@@ -63,6 +63,19 @@ async fn a_request_carries_what_the_flow_says_and_the_key() {
 }
 
 #[tokio::test]
+async fn a_value_in_the_path_leads_to_no_other_path() {
+    let stub = Stub::start(|_| Reply::json("null")).await;
+    for path in ["/orders/../admin", "/orders/%2e%2E/admin", "/orders/..\\admin", "/orders/..?x=1"] {
+        let error = refused(&http(), json!({ "url": stub.url(path) })).await;
+        assert_eq!((error.class, error.message.contains("`..`")), (ErrorClass::Invalid, true), "{path}: {error}");
+    }
+    assert_eq!(stub.requests().len(), 0, "nothing was sent");
+    // As `url.encode` writes it.
+    call(&http(), json!({ "url": stub.url("/orders/..%2Fadmin") })).await.unwrap();
+    assert!(stub.requests()[0].starts_with("GET /orders/..%2Fadmin "), "{}", stub.requests()[0]);
+}
+
+#[tokio::test]
 async fn a_status_decides_the_class() {
     let stub = Stub::start(|request| {
         let status = request.split(['/', ' ']).nth(2).unwrap();

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use workflow_flows::{ErrorClass, FlowDocument, FlowRuntime, FlowRuntimeBuilder, 
 use workflow_tests::until;
 use workflow_tools::mcp::{Mcp, Server};
 
+use crate::stub::{Reply, Stub};
 use crate::{call, node, servers};
 
 fn script(package: &str) -> String {
@@ -204,6 +207,54 @@ async fn a_server_is_reached_by_streamable_http() {
     child.kill().await.unwrap();
     let error = call(sum, json!({ "a": 1, "b": 1 })).await.unwrap_err();
     assert!(matches!(error.class, ErrorClass::Connection | ErrorClass::Timeout), "{error}");
+}
+
+#[tokio::test]
+async fn a_token_that_has_ended_is_replaced() {
+    let (valid, own) = (Arc::new(AtomicU32::new(1)), Arc::new(AtomicU32::new(1)));
+    let (taken, sent) = (Arc::clone(&valid), Arc::clone(&own));
+    let stub = Stub::start(move |request| {
+        let token = format!("authorization: bearer {}\r\n", taken.load(Ordering::Relaxed));
+        if !request.to_ascii_lowercase().contains(&token) {
+            return Reply::new("401 Unauthorized", "www-authenticate: Bearer\r\n", "");
+        }
+        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let Ok(body) = serde_json::from_str::<Value>(body) else {
+            return Reply::new("405 Method Not Allowed", "", "");
+        };
+        let server = json!({ "name": "stub", "version": "1" });
+        let answer = match body["method"].as_str().unwrap_or_default() {
+            _ if body["id"].is_null() => return Reply::new("202 Accepted", "", ""),
+            "initialize" => json!({ "result": {
+                "protocolVersion": body["params"]["protocolVersion"], "capabilities": {}, "serverInfo": server,
+            } }),
+            "tools/call" => json!({ "result": { "content": [{ "type": "text", "text": "done" }] } }),
+            _ => json!({ "error": { "code": -32601, "message": "there is no such method" } }),
+        };
+        let mut whole = json!({ "jsonrpc": "2.0", "id": body["id"] });
+        whole.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        Reply::json(&whole.to_string())
+    })
+    .await;
+    let bearer = move |_: &str| vec![("authorization".to_owned(), format!("Bearer {}", sent.load(Ordering::Relaxed)))];
+    let mcp = Mcp::builder().server(Server::url("remote", stub.url("/mcp")).values_of(bearer)).build();
+    let run = async || tool_call(&mcp, "ann", ("remote", "x"), json!({})).await;
+    assert_eq!(run().await.unwrap()["text"], "done");
+    // The next call comes at once, so the connection is still taken as it is.
+    valid.store(2, Ordering::Relaxed);
+    own.store(2, Ordering::Relaxed);
+    assert_eq!(run().await.unwrap()["text"], "done", "a new connection has the new token");
+    valid.store(3, Ordering::Relaxed);
+    let error = run().await.unwrap_err();
+    assert_eq!(
+        (error.class, error.message.contains("refuses the credentials")),
+        (ErrorClass::Invalid, true),
+        "{error}"
+    );
+    own.store(3, Ordering::Relaxed);
+    assert_eq!(run().await.unwrap()["text"], "done");
+    let calls = stub.requests().iter().filter(|request| request.contains("tools/call")).count();
+    assert_eq!(calls, 5, "one before each of the changes, and two more that were refused");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::functions::Refusal;
 use super::meter::Meter;
@@ -61,9 +62,17 @@ pub(super) fn call<'a>(meter: &mut Meter, name: &str, values: &[CelValue<'a>]) -
             let text = text.as_str().trim_end_matches('=');
             CelValue::Bytes(STANDARD_NO_PAD.decode(text).map_err(|_| unfit)?.into())
         }
+        ("url.encode", CelValue::Text(text)) => {
+            meter.allocate(text.as_str().len().saturating_mul(3))?;
+            CelValue::text(&utf8_percent_encode(text.as_str(), RESERVED).to_string())
+        }
+        ("url.encode", CelValue::Int(value)) => CelValue::text(&value.to_string()),
         _ => return Ok(None),
     }))
 }
+
+/// The bytes of a URL that have a meaning, or no place in it.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Parses an integer of digits and a sign.
 fn whole<T: std::str::FromStr>(text: &str) -> Option<T> {

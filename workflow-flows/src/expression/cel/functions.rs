@@ -29,7 +29,7 @@ const NIL_TESTS: [&str; 4] = ["contains", "endsWith", "matches", "startsWith"];
 
 /// The name, whether a call writes it after a dot, and the fewest and most arguments. Only programs
 /// that were translated from Expr call the `_expr` functions.
-const FUNCTIONS: [(&str, bool, usize, usize); 84] = [
+const FUNCTIONS: [(&str, bool, usize, usize); 85] = [
     (OF_EXPR, false, 1, 1),
     ("_expr.indexOf", false, 2, 2),
     ("_expr.lastIndexOf", false, 2, 2),
@@ -99,6 +99,7 @@ const FUNCTIONS: [(&str, bool, usize, usize); 84] = [
     ("uint", false, 1, 1),
     ("unwrapOpt", true, 0, 0),
     ("upperAscii", true, 0, 0),
+    ("url.encode", false, 1, 1),
     ("value", true, 0, 0),
     // Macros, for their numbers of arguments.
     ("all", true, 2, 3),

@@ -91,7 +91,7 @@ fn kind(node: &Node) -> Option<ResultKind> {
             | "math.isInf" | "math.isNaN" => ResultKind::Boolean,
             "double" | "int" | "size" | "sum" | "uint" | "indexOf" | "lastIndexOf" => ResultKind::Number,
             "charAt" | "format" | "join" | "lowerAscii" | "replace" | "string" | "strings.quote" | "substring"
-            | "trim" | "upperAscii" => ResultKind::Text,
+            | "trim" | "upperAscii" | "url.encode" => ResultKind::Text,
             "distinct" | "flatten" | "lists.range" | "slice" | "sort" | "split" => ResultKind::List,
             _ => return None,
         },

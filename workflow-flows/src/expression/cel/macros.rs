@@ -13,7 +13,9 @@ pub(super) fn call(
 ) -> Result<Form, ExpressionError> {
     let Some(target) = target else { return global(name, arguments, column) };
     if let Form::Name(namespace) = &target.form {
-        if NAMESPACES.contains(&namespace.as_str()) {
+        // An item may be called `url`, and have its own functions.
+        let is_encode = namespace == "url" && name == "encode";
+        if is_encode || NAMESPACES.contains(&namespace.as_str()) {
             return Ok(Form::Call { name: format!("{namespace}.{name}"), target: None, arguments });
         }
         if namespace == "cel" && name == "bind" {

@@ -56,6 +56,12 @@ fn documents_are_read_as_they_are() {
         ("'2026-11-26'.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}$')", json!(true)),
         ("// a remark\n 1 + 1", json!(2)),
         ("b'ab'", json!("YWI=")),
+        (
+            "url.encode('../a?b=c&d#e%2F +') + url.encode('A-z_0.9~')",
+            json!("..%2Fa%3Fb%3Dc%26d%23e%252F%20%2BA-z_0.9~"),
+        ),
+        ("url.encode(input.text) + '/' + url.encode(input.n)", json!("%C3%A6%F0%9F%90%B1/7")),
+        ("['http://a', 'b'].filter(url, url.startsWith('http'))", json!(["http://a"])),
     ] {
         assert_eq!(evaluate(source, &scope()).as_ref(), Ok(&expected), "{source}");
     }

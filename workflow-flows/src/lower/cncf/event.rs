@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::program::{self, literal, result_of};
+use super::program::{self, result_of};
 use super::scope::{Scope, Task};
 use super::task::{Body, Output, beside};
 use super::{Cncf, read_one, refuse, refuse_key};
@@ -31,9 +31,10 @@ pub(super) fn emit(
     let with = read_one(lowering, event, "emit.event", "with", "{ source: .., type: .. }")?;
     let name = event_type(lowering, with)?;
     let given = program::value(lowering, with, "with");
-    let usual =
-        format!("{{specversion: \"1.0\", id: ($workflow.id + {}), time: $now}}", literal(&format!("/{}", task.id)));
-    let sight = scope.sight.with("now", ".now");
+    // The key differs in each turn and each visit, because receivers drop events with an id that
+    // they know.
+    let usual = "{specversion: \"1.0\", id: $_key, time: $now}";
+    let sight = scope.sight.with("now", ".now").with("_key", ".idempotency_key");
     let mut event = beside(cncf, task, "event", sight.program(&format!("{usual} + {given}")));
     event.aliases.push(scope.data.clone());
     let emission = Emission {
@@ -135,8 +136,11 @@ fn wait(lowering: &mut Lowering<'_>, node: &Node) -> Option<Wait> {
             _ => refuse(lowering, entry.value.span, "a filter that is neither the type nor an attribute's text"),
         }
     }
-    let conditions: Vec<String> =
-        attributes.iter().map(|(name, text)| format!("event.{name} == {}", Value::String(text.clone()))).collect();
+    let condition = |(name, text): (&String, &String)| {
+        // An event without the attribute is another event, and no error.
+        format!("has(event.{name}) && event.{name} == {}", Value::String(text.clone()))
+    };
+    let conditions: Vec<String> = attributes.iter().map(condition).collect();
     let matches = (!conditions.is_empty()).then(|| conditions.join(" && "));
     Some(Wait::Event { name, key: KEY.to_owned(), matches })
 }

@@ -12,7 +12,7 @@ use super::{Cncf, duration, group, read_one, refuse_key};
 use crate::ErrorClass;
 use crate::check::Code;
 use crate::document::{Data, Node};
-use crate::graph::{Backoff, Block, Failure, Kind, Next, OnError, RetryRule, Step};
+use crate::graph::{AddedDelay, Backoff, Block, Failure, Kind, Next, OnError, RetryRule, Step};
 use crate::lower::context::Lowering;
 use crate::lower::fields::Fields;
 use crate::lower::native::DAY;
@@ -238,7 +238,10 @@ fn read_retry(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &Node) -> Opti
         refuse_key(lowering, &mut fields, key, &format!("\"retry.{key}\""));
     }
     let delay = fields.take("delay").and_then(|node| duration(lowering, node, "retry.delay")).unwrap_or_default();
-    let jitter = fields.take("jitter").is_some();
+    let added = match fields.take("jitter") {
+        Some(node) => Some(read_jitter(lowering, node)?),
+        None => None,
+    };
     let kind = fields.take("backoff").map(|node| read_backoff(lowering, node));
     let attempts = fields.take("limit").and_then(|node| read_limit(lowering, node));
     fields.finish(lowering, &["delay", "backoff", "jitter", "limit", "when", "exceptWhen"]);
@@ -249,7 +252,25 @@ fn read_retry(cncf: &Cncf<'_>, lowering: &mut Lowering<'_>, node: &Node) -> Opti
     };
     // The count of the language does not include the first attempt.
     let attempts = attempts.unwrap_or(MOST_RETRIES).saturating_add(1);
-    Some(RetryRule { attempts, backoff, jitter, on: vec![ErrorClass::Unavailable] })
+    Some(RetryRule { attempts, backoff, jitter: false, added, on: vec![ErrorClass::Unavailable] })
+}
+
+/// Reads the random time that is added to each delay.
+fn read_jitter(lowering: &mut Lowering<'_>, node: &Node) -> Option<AddedDelay> {
+    let mut fields = Fields::read(lowering, node, "retry.jitter")?;
+    let from = fields.require(lowering, "from", "{ seconds: 1 }");
+    let to = fields.require(lowering, "to", "{ seconds: 5 }");
+    fields.finish(lowering, &["from", "to"]);
+    let from = duration(lowering, from?, "retry.jitter.from")?;
+    let to = duration(lowering, to?, "retry.jitter.to")?;
+    if from > to {
+        lowering.error(
+            Code::F013,
+            node.span,
+            "retry.jitter.from is longer than retry.jitter.to; write the shorter first",
+        );
+    }
+    Some(AddedDelay { from, to })
 }
 
 /// The retries of a policy without a limit.

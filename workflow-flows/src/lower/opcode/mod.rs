@@ -290,7 +290,7 @@ fn retry(lowering: &mut Lowering<'_>, node: &Node, owner: &str) -> Option<RetryR
         _ => Backoff::None,
     };
     let attempts = u32::try_from(max.unwrap_or_default()).unwrap_or_default() + 1;
-    (attempts > 1).then_some(RetryRule { attempts, backoff, jitter: false, on: Vec::new() })
+    (attempts > 1).then_some(RetryRule { attempts, backoff, jitter: false, added: None, on: Vec::new() })
 }
 
 fn on_error(lowering: &mut Lowering<'_>, node: &Node, step_index: usize, siblings: &Fallbacks<'_>) -> Option<OnError> {
