@@ -11,7 +11,7 @@ use workflow_flows::graph::Flow;
 use workflow_flows::{CheckedFlow, DeployedFlow, FlowDocument, FlowSummary, FlowVersion, Flows};
 use workflow_remote::Remote;
 use workflow_sdk::Client;
-use workflow_sdk::operate::{Action, Done, Operate, OperateError, OperateErrorCode};
+use workflow_sdk::operate::{Action, Done, Operate, OperateError, OperateErrorCode, StartRun};
 
 use crate::Failure;
 use crate::arguments::Author;
@@ -104,12 +104,15 @@ impl FlowTarget for FlowDatabase {
         let NewFlowRun { flow, version, input, key, queue, delay_ms, tags, author } = new;
         let found = self.flows.find(&flow, version.as_deref()).await?;
         let actor = order::actor(&author).unwrap_or_default();
-        let mut run = found.into_start().input(input).actor(actor).into_run(key.as_deref())?;
-        (run.queue, run.delay_ms) = (queue, delay_ms);
-        // The name and the version of the flow are not the caller's to choose.
-        let of_flow = std::mem::take(&mut run.tags);
-        run.tags = tags.into_iter().chain(of_flow).collect();
-        self.client.operate().perform(order::order(Action::StartRun(Box::new(run)), &author)).await
+        let start = found.into_start().input(input).actor(actor);
+        let perform = |mut run: StartRun| {
+            (run.queue, run.delay_ms) = (queue, delay_ms);
+            // The name and the version of the flow are not the caller's to choose.
+            let of_flow = std::mem::take(&mut run.tags);
+            run.tags = tags.into_iter().chain(of_flow).collect();
+            self.client.operate().perform(order::order(Action::StartRun(Box::new(run)), &author))
+        };
+        self.flows.start(start, key.as_deref(), perform).await
     }
 
     fn operate(&self) -> &dyn Operate {

@@ -42,8 +42,8 @@ pub use evaluate::Evaluate;
 pub use failure::{FlowCode, FlowError};
 pub use flow_name::{FlowName, is_flow};
 pub use flows::{
-    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, OpenDecision,
-    Report, ReportedError, StepVisit, Triggered, answer_step, check_event, flow_key, read_decision, read_visits,
+    Answer, CheckedFlow, DeployedFlow, FlowDiagram, FlowDocument, FlowSummary, Flows, Hook, HookRequest, OpenQuestion,
+    Report, ReportedError, StepVisit, Triggered, answer_step, check_event, flow_key, read_question, read_visits,
     refusal_for, report_step,
 };
 pub use inbox::{InboxEntry, InboxError, InboxMessage, InboxStore};

@@ -12,14 +12,14 @@ use serde_json::Value;
 use workflow_flows::check::{Checked, Dialect};
 use workflow_flows::graph::Flow;
 use workflow_flows::{CheckedFlow, FlowDiagram, FlowDocument, FlowStart, FlowSummary, Flows};
-use workflow_sdk::operate::{Action, Order, Role};
+use workflow_sdk::operate::{Action, Order, Role, StartRun};
 use workflow_sdk::{Priority, Timestamp};
 
 use crate::body::{Body, Path, Query};
 use crate::items::sees_payloads;
-use crate::orders::{Caller, carry_out, require};
+use crate::orders::{Caller, perform_as, require};
 use crate::runs::{Wait, idempotency_key, started};
-use crate::steps::{decide_by_token, done, ready};
+use crate::steps::{decide_by_token, done, question_of_token, ready};
 use crate::triggers::{emit, receive};
 use crate::{Access, Actor, Answer, Further, Problem, Shared, not_allowed};
 
@@ -54,7 +54,7 @@ pub(crate) fn routes(flows: Flows, access: &Arc<Access>) -> Further {
         .layer(DefaultBodyLimit::max(LARGEST_DOCUMENT))
         .layer(shared.clone());
     let open = Router::new()
-        .route("/api/v1/gates/{token}", post(decide_by_token))
+        .route("/api/v1/gates/{token}", get(question_of_token).post(decide_by_token))
         .layer(DefaultBodyLimit::max(LARGEST_ANSWER));
     let hooks = Router::new().route("/api/v1/hooks/{path}", post(receive)).layer(DefaultBodyLimit::max(LARGEST_HOOK));
     let open = open.merge(hooks).method_not_allowed_fallback(not_allowed).layer(shared);
@@ -145,6 +145,7 @@ async fn versions(Extension(shared): Extension<SharedFlows>, Path(name): Path<St
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Version {
     version: Option<String>,
 }
@@ -207,7 +208,8 @@ struct NewFlowRun {
 }
 
 /// `POST /flows:run`: starts a run of a deployed flow, or of a document that need not be deployed.
-/// The run acts for the actor of the request.
+/// The run acts for the actor of the request. A request that is sent again with its key and input
+/// is answered with its run, whatever was deployed since.
 async fn run(
     State(shared): State<Shared>,
     Extension(SharedFlows { flows, .. }): Extension<SharedFlows>,
@@ -220,12 +222,15 @@ async fn run(
     let wait = wait.duration()?;
     let key = idempotency_key(&headers, new.key.take())?;
     let start = start_of(&flows, &mut new).await?.input(new.input).actor(&caller.actor.name);
-    let mut run = start.into_run(key.as_deref())?;
-    (run.queue, run.priority, run.at, run.delay_ms) = (new.queue, new.priority, new.at, new.delay_ms);
-    let flow = std::mem::take(&mut run.tags);
-    run.tags = new.tags.into_iter().chain(flow).collect();
-    let done = carry_out(&*shared.operate, &caller, Order::new(Action::StartRun(Box::new(run)))).await?;
-    started(&shared, &caller.actor, done, wait).await
+    let perform = |mut run: StartRun| {
+        (run.queue, run.priority, run.at, run.delay_ms) = (new.queue, new.priority, new.at, new.delay_ms);
+        let flow = std::mem::take(&mut run.tags);
+        run.tags = new.tags.into_iter().chain(flow).collect();
+        let order = caller.traced(Order::new(Action::StartRun(Box::new(run))));
+        perform_as(&*shared.operate, &caller.actor, order)
+    };
+    let done = flows.start(start, key.as_deref(), perform).await?;
+    started(&shared, &caller.actor, done, "runs/", wait).await
 }
 
 async fn start_of(flows: &Flows, new: &mut NewFlowRun) -> Result<FlowStart, Problem> {

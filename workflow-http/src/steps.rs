@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use serde::Deserialize;
-use serde_json::Value;
-use workflow_flows::{Answer as StepAnswer, Report, refusal_for};
-use workflow_sdk::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use workflow_flows::{Answer as StepAnswer, OpenQuestion, Report, refusal_for};
 use workflow_sdk::operate::{Done, Order, OrderOutcome, Role};
+use workflow_sdk::{ApprovalKind, RunId};
 
 use crate::access::refusal_problem;
 use crate::body::{Body, Path};
@@ -82,6 +82,42 @@ pub(crate) async fn decide_by_token(
     let action = action.map_err(|error| without_other_gates(error.into()))?;
     let decided = carry_out(&*shared.operate, &bearer, Order::new(action)).await;
     decided.map(without_names).map(Json).map_err(without_other_gates)
+}
+
+/// The question of a gate.
+#[derive(Serialize)]
+pub(crate) struct GateQuestion {
+    kind: ApprovalKind,
+    prompt: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    options: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    show: Value,
+}
+
+/// `GET /gates/{token}`: shows the bearer of a token what it decides. Changes nothing, so a program
+/// that looks at the links of a mail does no harm.
+pub(crate) async fn question_of_token(
+    Extension(SharedFlows { flows, .. }): Extension<SharedFlows>,
+    Path(token): Path<String>,
+) -> Answer<GateQuestion> {
+    let (run, key) = flows.open_token(&token)?;
+    let asked = flows.question_by_token(run, &key).await.map_err(|error| not_asked(error.into()))?;
+    let OpenQuestion { kind, prompt, options, to, show, .. } = asked;
+    let options = options.into_iter().map(|(name, meaning)| (name, meaning.into())).collect();
+    Ok(Json(GateQuestion { kind, prompt, options, to, show }))
+}
+
+/// Leaves out what else the run waits for.
+fn not_asked(problem: Problem) -> Problem {
+    if !problem.is_of(StatusCode::CONFLICT) && !problem.is_of(StatusCode::NOT_FOUND) {
+        return problem;
+    }
+    let detail = "no question is open: it was answered, its time has passed, its run has ended, or its step is done \
+                  outside and takes a report";
+    Problem::new(StatusCode::CONFLICT, "conflict", detail, "send the report, or ask for a new link")
 }
 
 /// Leaves out the account that decided before: the bearer of a token may be anybody.

@@ -8,13 +8,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use workflow_flows::{Hook, HookRequest, Triggered, check_event};
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Action, Done, Order, OrderOutcome, Payload, Role, StartRun};
+use workflow_sdk::operate::{Action, Done, Order, OrderOutcome, Role, StartRun};
 
 use crate::access::refusal_response;
-use crate::body::{Body, Path, unread};
+use crate::body::{Body, Path, exact, parse, unread};
 use crate::flows::SharedFlows;
 use crate::orders::{Caller, carry_out, require};
 use crate::runs::{idempotency_key, started};
@@ -66,7 +66,7 @@ async fn trigger(
         Triggered::Existed(run) => Ok((StatusCode::OK, Json(Existing::of(run))).into_response()),
         Triggered::Start(run) => {
             let done = begin(shared, caller, run).await?;
-            started(shared, &caller.actor, done, None).await
+            started(shared, &caller.actor, done, "../runs/", None).await
         }
     }
 }
@@ -99,8 +99,8 @@ impl Existing {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewEvent {
     key: String,
-    #[serde(default)]
-    data: Value,
+    /// As it was written: a workflow in Rust gets it with all digits of its numbers.
+    data: Option<Box<RawValue>>,
 }
 
 /// The answer to an event.
@@ -126,14 +126,15 @@ pub(crate) async fn emit(
     require(&caller.actor, Role::Operator, "event.emit")?;
     check_event(&name, &key)?;
     let id = idempotency_key(&headers, None)?;
+    let text = data.map_or_else(|| parse(b"null"), Ok)?;
     let mut started = Vec::new();
-    for run in flows.started_by(&name, &data, id.as_deref()).await? {
+    for run in flows.started_by(&name, &parse(text.get().as_bytes())?, id.as_deref()).await? {
         started.extend(match run {
             Triggered::Existed(run) => Some(run),
             Triggered::Start(run) => run_of(&begin(&shared, &caller, run).await?),
         });
     }
-    let emission = Action::EmitEvent { name, key, payload: Payload::from(data) };
+    let emission = Action::EmitEvent { name, key, payload: exact(&text)? };
     let done = carry_out(&*shared.operate, &caller, Order::new(emission)).await?;
     Ok(Json(Emitted { done, started }))
 }

@@ -5,7 +5,7 @@ use workflow_flows::check::ToolCatalog;
 use workflow_http::Actor;
 use workflow_http::internal::{perform_as, require};
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Action, Operate, Order, Role};
+use workflow_sdk::operate::{Action, Done, Operate, OperateError, Order, Role};
 
 use crate::answers::Outcome;
 use crate::failure::Failure;
@@ -22,12 +22,17 @@ pub(crate) struct Caller {
 impl Caller {
     /// Changes something on behalf of the actor.
     pub(crate) async fn order(&self, action: Action, reason: Option<String>) -> Result<Outcome, Failure> {
+        Ok(Outcome::from(self.perform(action, reason).await?))
+    }
+
+    /// Changes something on behalf of the actor, and returns the answer as it is.
+    pub(crate) async fn perform(&self, action: Action, reason: Option<String>) -> Result<Done, OperateError> {
         let order = Order::new(action);
         let order = match reason {
             Some(reason) => order.reason(reason),
             None => order,
         };
-        Ok(Outcome::from(perform_as(&*self.operate, &self.actor, order).await?))
+        perform_as(&*self.operate, &self.actor, order).await
     }
 
     /// Refuses an actor of a lesser role.

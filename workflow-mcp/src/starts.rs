@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use workflow_flows::check::check_input;
 use workflow_flows::{FlowStart, is_flow};
-use workflow_sdk::operate::{Action, Payload, Role, StartRun};
+use workflow_sdk::operate::{Action, OperateErrorCode, Payload, Role, StartRun};
 
 use crate::answers::Outcome;
 use crate::caller::Caller;
@@ -51,29 +51,37 @@ pub(crate) struct Start {
 pub(crate) async fn start_run(caller: Caller, mut start: Start) -> Result<Outcome, Failure> {
     caller.needs(Role::Operator, "run_start")?;
     let of_document = start.dialect.is_some() || start.name.is_some();
-    let mut run = match (start.flow.take(), start.document.take(), start.workflow.take()) {
-        (Some(name), None, None) if !of_document => {
-            flow_run(deployed(&caller, &name, start.version.as_deref()).await?, &caller, &start)?
-        }
+    let flow = match (start.flow.take(), start.document.take(), start.workflow.take()) {
+        (Some(name), None, None) if !of_document => deployed(&caller, &name, start.version.as_deref()).await?,
         (None, Some(document), None) if start.version.is_none() => {
             let document = document_of(document, start.dialect, start.name.take());
             let (flow, _) = valid_flow(&caller, &document, false).await?;
-            flow_run(FlowStart::new(flow), &caller, &start)?
+            FlowStart::new(flow)
         }
-        (None, None, Some(workflow)) if !of_document => workflow_run(workflow, &start)?,
+        (None, None, Some(workflow)) if !of_document => {
+            let run = start.set_options(workflow_run(workflow, &start)?);
+            return caller.order(run, start.reason).await;
+        }
         _ => {
             let help = "give one of flow, document and workflow; version belongs to a flow or a workflow, dialect \
                         and name to a document";
             return Err(Failure::bad_input("it is not clear what to start", help));
         }
     };
-    run.queue = start.queue;
-    run.delay_ms = start.delay_ms;
-    run.deadline_ms = start.deadline_ms.or(run.deadline_ms);
-    // The name of a flow is not the caller's to choose.
-    start.tags.append(&mut run.tags);
-    run.tags = start.tags;
-    caller.order(Action::StartRun(Box::new(run)), start.reason).await
+    start_flow(&caller, flow, start).await
+}
+
+impl Start {
+    /// Returns the action that starts this run with the options of the call.
+    fn set_options(&self, mut run: StartRun) -> Action {
+        run.queue.clone_from(&self.queue);
+        run.delay_ms = self.delay_ms;
+        run.deadline_ms = self.deadline_ms.or(run.deadline_ms);
+        // The name of a flow is not the caller's to choose.
+        let of_flow = std::mem::take(&mut run.tags);
+        run.tags = self.tags.clone().into_iter().chain(of_flow).collect();
+        Action::StartRun(Box::new(run))
+    }
 }
 
 async fn deployed(caller: &Caller, name: &str, version: Option<&str>) -> Result<FlowStart, Failure> {
@@ -81,14 +89,26 @@ async fn deployed(caller: &Caller, name: &str, version: Option<&str>) -> Result<
     Ok(found.map_err(Failure::of_flows)?.into_start())
 }
 
-/// Returns the start of a flow whose input fits its schema. The run acts for the caller's actor.
-fn flow_run(flow: FlowStart, caller: &Caller, start: &Start) -> Result<StartRun, Failure> {
+/// Starts a flow whose input fits its schema. The run acts for the caller's actor.
+async fn start_flow(caller: &Caller, flow: FlowStart, start: Start) -> Result<Outcome, Failure> {
     let found = check_input(&flow.definition, &start.input);
-    if !found.is_empty() {
-        return Err(Failure::invalid_input(found));
-    }
     let flow = flow.input(start.input.clone()).actor(caller.actor.name.clone());
-    Ok(flow.into_run(start.key.as_deref())?)
+    let key = start.key.as_deref();
+    let perform = |run: StartRun| caller.perform(start.set_options(run), start.reason.clone());
+    let done = match &caller.flows {
+        // A call that is repeated leads to its run, even if its input does not fit a later version.
+        Some(flows) => flows.start(flow, key, perform).await,
+        None => match flow.into_run(key) {
+            Ok(run) => perform(run).await,
+            Err(error) => Err(error),
+        },
+    };
+    match done {
+        Err(error) if error.code == OperateErrorCode::BadInput && !found.is_empty() => {
+            Err(Failure::invalid_input(found))
+        }
+        done => Ok(Outcome::from(done?)),
+    }
 }
 
 fn workflow_run(workflow: String, start: &Start) -> Result<StartRun, Failure> {

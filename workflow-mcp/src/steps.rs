@@ -113,7 +113,9 @@ fn value_awaited(awaited: &Awaited) -> Option<Awaiting> {
         StepKind::Signal => match (step_of(awaited, DECISION), step_of(awaited, REPORT)) {
             (Some(step), _) => (step, "decision", "step_done"),
             (None, Some(step)) => (step, "report", "step_done"),
-            (None, None) => (awaited.key.as_str(), "signal", "step_done"),
+            (None, None) if awaited.signal_name().is_some() => (awaited.key.as_str(), "signal", "step_done"),
+            // An older release has recorded the wait without the name of its signal.
+            (None, None) => (awaited.key.as_str(), "signal", "run_signal"),
         },
         _ => return None,
     };
@@ -205,7 +207,10 @@ pub(crate) async fn end_step(caller: Caller, end: EndStep) -> Result<Outcome, Fa
     let (operate, by) = (&*caller.operate, &caller.actor.name);
     let awaited = signal_awaited(&detail, &step);
     let action = match awaited.map(|awaited| (step_of(awaited, DECISION), step_of(awaited, REPORT))) {
-        Some((None, None)) => Ok(signal(run, &step, awaited, result)),
+        Some((None, None)) => match awaited.and_then(|awaited| signal(run, awaited, &result)) {
+            Some(action) => Ok(action),
+            None => return Err(unnamed(&step)),
+        },
         Some((Some(_), _)) => {
             let mut answer = Answer::default();
             (answer.choice, answer.note) = (Some(result), note);
@@ -225,11 +230,17 @@ pub(crate) async fn end_step(caller: Caller, end: EndStep) -> Result<Outcome, Fa
 }
 
 /// Returns the signal for which a workflow in Rust waits. The time of the wait is part of its key,
-/// so that a second value never reaches a later visit of the step.
-fn signal(run: RunId, step: &str, awaited: Option<&Awaited>, value: Value) -> Action {
-    let (name, _) = repeated(step);
-    let key = awaited.map(|awaited| format!("{name}@{}", awaited.since.as_micros()));
-    Action::SignalRun { run, name: name.to_owned(), payload: Payload::from(value), key }
+/// so that a second value never reaches a later visit of the step. `None`: its name is not known.
+fn signal(run: RunId, awaited: &Awaited, value: &Value) -> Option<Action> {
+    let name = awaited.signal_name()?.to_owned();
+    let key = Some(format!("{name}@{}", awaited.since.as_micros()));
+    Some(Action::SignalRun { run, name, payload: Payload::from(value.clone()), key })
+}
+
+fn unnamed(step: &str) -> Failure {
+    let message = format!("an older release has recorded the wait of step {step:?} without the name of its signal");
+    let help = "send it by run_signal: `name` is the step without the scopes before it and the number behind it";
+    Failure::new("conflict", message, help)
 }
 
 /// Returns the wait for a signal of this step.

@@ -42,11 +42,38 @@ pub struct WaitNote {
     /// The event that the run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventName>,
+    /// The name of the signal that the run waits for. `None` if it is the key of the step, and in a
+    /// row of an older release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+}
+
+/// Returns whether the key of a step is the name by which it was called: it has neither scopes
+/// before the name nor the number of a repetition behind it.
+#[must_use]
+pub fn is_own_name(step_key: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    !step_key.contains('/') && !step_key.rsplit_once(':').is_some_and(|(_, number)| is_number(number))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_without_scope_and_number_is_a_name() {
+        for (step_key, is_name) in [
+            ("greeting", true),
+            ("decision:ask", true),
+            ("at:", true),
+            ("at:7", false),
+            ("at:7:1", false),
+            ("eu/greeting", false),
+            ("", true),
+        ] {
+            assert_eq!(is_own_name(step_key), is_name, "{step_key}");
+        }
+    }
 
     #[test]
     fn a_decision_is_known_by_the_name_of_its_signal() {

@@ -5,13 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 pub(crate) use workflow_sdk::internal::DECISION_SIGNAL as DECISION;
-use workflow_sdk::operate::{
-    Action, HistoryItem, ListHistory, Operate, OperateError, OperateErrorCode as Code, Payload, PayloadOf,
-    StoredPayload,
-};
-use workflow_sdk::{AttemptStatus, RunId, StepKind, Timestamp};
+use workflow_sdk::operate::{Action, HistoryItem, Operate, OperateError, OperateErrorCode as Code, Payload};
+use workflow_sdk::{ApprovalKind, AttemptStatus, PendingApproval, RunId, StepKind, Timestamp};
 
 use super::Flows;
+use super::reads::{GateRows, read_output};
 use crate::interpreter::prepared_key;
 use crate::token::Gate;
 
@@ -66,14 +64,20 @@ impl Flows {
         answer: Answer,
         by: &str,
     ) -> Result<Action, OperateError> {
-        let operate = self.client.operate();
-        let history = read_history(operate, run).await?;
         let step = StepKey::of_token(key);
-        if !step.is_present(&history) || !step.is_of(operate.run(run).await?.summary.generation) {
+        let gate = self.read_present(run, &step).await?;
+        answer_visit(self.client.operate(), run, &gate, &step, answer, by).await
+    }
+
+    /// Reads the rows of a gate. Refuses the key of another visit of the step than the present one.
+    pub(super) async fn read_present(&self, run: RunId, step: &StepKey<'_>) -> Result<GateRows, OperateError> {
+        let operate = self.client.operate();
+        let gate = GateRows::read(operate, run, step).await?;
+        if !step.is_present(&gate.prepared) || !step.is_of(operate.run(run).await?.summary.generation) {
             let message = format!("the run is at another visit of step {:?}", step.name);
             return Err(OperateError::new(Code::Conflict, message, "ask for a new link"));
         }
-        answer_visit(operate, run, &history, &step, answer, by).await
+        Ok(gate)
     }
 
     /// Returns the run and the key of the gate that a token decides. The key names one visit.
@@ -100,53 +104,26 @@ pub async fn answer_step(
     answer: Answer,
     by: &str,
 ) -> Result<Action, OperateError> {
-    let history = read_history(operate, run).await?;
-    answer_visit(operate, run, &history, &StepKey::parse(key), answer, by).await
+    let step = StepKey::parse(key);
+    let gate = GateRows::read(operate, run, &step).await?;
+    answer_visit(operate, run, &gate, &step, answer, by).await
 }
 
 async fn answer_visit(
     operate: &dyn Operate,
     run: RunId,
-    history: &[HistoryItem],
+    gate: &GateRows,
     step: &StepKey<'_>,
     answer: Answer,
     by: &str,
 ) -> Result<Action, OperateError> {
-    match Question::find(operate, run, history, step).await? {
+    match Question::find(operate, run, gate, step).await? {
         Some(question) => choose(run, step, &question, answer, by),
         None if answer.choice.is_some() => Err(waits_for_no_choice(step.name)),
         None => {
             let Answer { approved: approve, note, .. } = answer;
-            let step = step.open_approval(history).unwrap_or_else(|| step.of_approval());
+            let step = step.open_approval(gate).unwrap_or_else(|| step.of_approval());
             Ok(Action::DecideApproval { run, step, approve, note })
-        }
-    }
-}
-
-/// Reads all attempts of a run.
-pub(super) async fn read_history(operate: &dyn Operate, run: RunId) -> Result<Vec<HistoryItem>, OperateError> {
-    read_pages(operate, ListHistory::new(run)).await
-}
-
-/// Reads the attempts that have rendered values for the visits of a step, and perhaps some of other
-/// steps. However many other steps the run has, their rows are not read.
-pub(super) async fn read_prepared(
-    operate: &dyn Operate,
-    run: RunId,
-    step: &StepKey<'_>,
-) -> Result<Vec<HistoryItem>, OperateError> {
-    read_pages(operate, ListHistory::new(run).step(prepared_key(step.name))).await
-}
-
-async fn read_pages(operate: &dyn Operate, list: ListHistory) -> Result<Vec<HistoryItem>, OperateError> {
-    let mut list = list.limit(ListHistory::MAX_LIMIT);
-    let mut history = Vec::new();
-    loop {
-        let page = operate.history(list.clone()).await?;
-        history.extend(page.items);
-        match page.next {
-            Some(next) => list = list.cursor(next),
-            None => return Ok(history),
         }
     }
 }
@@ -201,15 +178,30 @@ impl<'k> StepKey<'k> {
     /// Returns the key of the open approval of the present visit, if this key has its number, as
     /// that of a token has. If a visit failed before it waited, the next approval has a smaller
     /// one.
-    fn open_approval(&self, history: &[HistoryItem]) -> Option<String> {
-        let is_open = |row: &&HistoryItem| is_open(row, StepKind::Approval);
-        let mut open = history.iter().filter(is_open).filter(|row| visit_of(&row.step, self.name).is_some());
-        if self.is_present(history) { open.next().map(|row| row.step.clone()) } else { None }
+    pub(super) fn open_approval(&self, gate: &GateRows) -> Option<String> {
+        let open = self.open(gate, ApprovalKind::Approval).next().map(|wait| wait.key.clone());
+        open.filter(|_| self.is_present(&gate.prepared))
+    }
+
+    /// Returns when the run began to wait for a decision, if it does at this visit.
+    pub(super) fn decision_since(&self, gate: &GateRows) -> Option<Timestamp> {
+        let since = self.open(gate, ApprovalKind::Decision).map(|wait| wait.since).max();
+        since.filter(|_| self.may_be_present(&gate.prepared))
+    }
+
+    /// Returns the open waits of this kind of the step, in whatever scope they stand.
+    fn open<'g>(&self, gate: &'g GateRows, kind: ApprovalKind) -> impl Iterator<Item = &'g PendingApproval> {
+        gate.waits.iter().filter(move |wait| wait.kind == kind && visit_of(&wait.key, self.name).is_some())
     }
 
     /// Returns whether this key has the number of the present visit.
-    fn is_present(&self, history: &[HistoryItem]) -> bool {
-        self.visit.is_some() && self.visit == self.prepared(history).map(|(present, _)| present)
+    fn is_present(&self, prepared: &[HistoryItem]) -> bool {
+        self.visit.is_some() && self.may_be_present(prepared)
+    }
+
+    /// Returns whether this key has the number of the present visit, or none.
+    fn may_be_present(&self, prepared: &[HistoryItem]) -> bool {
+        self.visit.is_none_or(|visit| self.prepared(prepared).is_some_and(|(present, _)| present == visit))
     }
 
     /// Returns the name of the signal of this kind that the step waits for.
@@ -217,14 +209,12 @@ impl<'k> StepKey<'k> {
         format!("{kind}{}", self.name)
     }
 
-    /// Returns when the run began to wait for the signal of this kind, if it does at this visit.
-    pub(super) fn waits_since(&self, history: &[HistoryItem], kind: &str) -> Option<Timestamp> {
+    /// Returns since when one of these rows waits for the signal of this kind, if the run is at
+    /// this visit.
+    pub(super) fn waits_since(&self, waits: &[HistoryItem], prepared: &[HistoryItem], kind: &str) -> Option<Timestamp> {
         let signal = self.signal(kind);
-        let is_open = |row: &&HistoryItem| is_open(row, StepKind::Signal);
-        let waits = history.iter().filter(is_open).filter(|row| is_signal(&row.step, &signal));
-        let since = waits.map(|row| row.started_at).max()?;
-        let present = self.prepared(history).map(|(visit, _)| visit);
-        self.visit.is_none_or(|visit| present == Some(visit)).then_some(since)
+        let open = waits.iter().filter(|row| is_open(row) && is_signal(&row.step, &signal));
+        open.map(|row| row.started_at).max().filter(|_| self.may_be_present(prepared))
     }
 
     /// Returns the last visit and the row of the values that were rendered for it, before the step
@@ -236,10 +226,10 @@ impl<'k> StepKey<'k> {
     }
 }
 
-/// Returns whether a row is that of a wait of this kind that goes on. One that was dropped, as the
+/// Returns whether a row is that of a wait for a signal that goes on. One that was dropped, as the
 /// loser of a race is, has ended without a position.
-fn is_open(row: &HistoryItem, kind: StepKind) -> bool {
-    row.kind == kind && row.status == AttemptStatus::Running
+fn is_open(row: &HistoryItem) -> bool {
+    row.kind == StepKind::Signal && row.status == AttemptStatus::Running
 }
 
 /// Returns which visit a row of this name is, from 0.
@@ -267,33 +257,21 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Finds the open decision of this step in the history of its run.
+    /// Finds the open decision of this step.
     pub(super) async fn find(
         operate: &dyn Operate,
         run: RunId,
-        history: &[HistoryItem],
+        gate: &GateRows,
         step: &StepKey<'_>,
     ) -> Result<Option<Self>, OperateError> {
-        let Some(since) = step.waits_since(history, DECISION) else { return Ok(None) };
-        let shown = match step.prepared(history) {
+        let Some(since) = step.decision_since(gate) else { return Ok(None) };
+        let shown = match step.prepared(&gate.prepared) {
             Some((_, row)) => read_output(operate, run, row).await?,
             None => Value::Null,
         };
         let options = shown["options"].as_object().map(Map::keys);
         Ok(Some(Self { since, options: options.into_iter().flatten().cloned().collect() }))
     }
-}
-
-/// Returns the value of a row. A large one does not stand in the history.
-pub(super) async fn read_output(operate: &dyn Operate, run: RunId, row: &HistoryItem) -> Result<Value, OperateError> {
-    let Some(output) = &row.output else { return Ok(Value::Null) };
-    let read =
-        |payload: &StoredPayload| payload.json.as_ref().and_then(|json| serde_json::from_str(json.as_str()).ok());
-    if output.json.is_some() || output.unreadable.is_some() {
-        return Ok(read(output).unwrap_or_default());
-    }
-    let of = PayloadOf::Step { step: row.step.clone(), attempt: row.attempt };
-    Ok(read(&operate.payload(run, of).await?).unwrap_or_default())
 }
 
 pub(super) fn choose(

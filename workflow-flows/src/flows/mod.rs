@@ -6,6 +6,7 @@ mod document;
 mod failure;
 mod gate;
 mod newest;
+mod reads;
 mod report;
 mod schedule;
 mod start;
@@ -26,7 +27,7 @@ use crate::{Evaluate, FlowRuntime, FlowStore, FlowVersion, Secrets};
 use failure::{no_runtime, unknown_flow, unknown_version};
 use newest::Newest;
 
-pub use decision::{OpenDecision, StepVisit, read_decision, read_visits};
+pub use decision::{OpenQuestion, StepVisit, read_question, read_visits};
 pub use document::{CheckedFlow, FlowDocument};
 pub(crate) use gate::DECISION;
 pub use gate::{Answer, answer_step, refusal_for};

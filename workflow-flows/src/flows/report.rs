@@ -6,13 +6,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use workflow_sdk::operate::{Action, HistoryItem, Operate, OperateError, OperateErrorCode as Code, PayloadOf};
-use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepKind};
+use workflow_sdk::operate::{
+    Action, HistoryItem, Operate, OperateError, OperateErrorCode as Code, PayloadOf, RunSummary,
+};
+use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepKind, Timestamp};
 
 use super::Flows;
-use super::gate::{Answer, Question, StepKey, choose, is_signal, read_history, send};
+use super::gate::{Answer, Question, StepKey, choose, is_signal, send};
+use super::reads::{GateRows, read_history, read_prepared, read_signal_waits};
 use crate::graph::Kind;
-use crate::{ErrorClass, FlowStart};
+use crate::{ErrorClass, FlowStart, is_flow};
 
 /// The end of a step that is done outside of the engine: the second message of the engine with two
 /// tables. It has a result or an error.
@@ -128,35 +131,37 @@ pub async fn report_step(
     let step = StepKey::of_token(key);
     let (mut external, last_look) = (None, Instant::now() + LOOKS_FOR);
     loop {
-        let history = read_history(operate, run).await?;
-        // Read after the history: a report that is kept for an older generation decides nothing.
+        // The waits first: see `GateRows::read`.
+        let waits = read_signal_waits(operate, run, &step, REPORT).await?;
+        let prepared = read_prepared(operate, run, &step).await?;
+        // Read after the rows: a report that is kept for an older generation decides nothing.
         let present = operate.run(run).await?.summary;
         if !step.is_of(present.generation) {
             return Err(takes_no_report(key));
         }
-        if let Some(since) = step.waits_since(&history, REPORT) {
-            let signal = step.signal(REPORT);
-            // A workflow in Rust prepares nothing.
-            let Some((visit, _)) = step.prepared(&history) else {
-                return send(run, signal, since.as_micros(), &report);
-            };
-            return send_for(run, signal, visit_number(present.generation, visit), report);
+        if let Some(since) = step.waits_since(&waits, &prepared, REPORT) {
+            return step.end(&present, &prepared, since, report);
         }
-        if let (Some(question), Some(result)) = (Question::find(operate, run, &history, &step).await?, &report.result) {
-            let answer = Answer { choice: Some(result.clone()), ..Answer::default() };
-            return choose(run, &step, &question, answer, by);
+        if let Some(result) = &report.result {
+            let gate = GateRows::read(operate, run, &step).await?;
+            if let Some(question) = Question::find(operate, run, &gate, &step).await? {
+                let answer = Answer { choice: Some(result.clone()), ..Answer::default() };
+                return choose(run, &step, &question, answer, by);
+            }
         }
-        let handed_over = step.handed_over(&history);
+        let handed_over = step.handed_over(&waits, &prepared);
         let is_driven = present.status == RunStatus::Running && Instant::now() < last_look;
-        if handed_over.is_none() && !is_driven {
-            return Err(takes_no_report(key));
-        }
         let is_external = match external {
+            _ if handed_over.is_none() && !is_driven => false,
             Some(known) => known,
             None => *external.insert(is_external(operate, run, &step).await?),
         };
         match handed_over {
-            _ if !is_external => return Err(takes_no_report(key)),
+            _ if !is_external => {
+                let found = step.find_elsewhere(operate, &present).await?;
+                let (since, prepared) = found.ok_or_else(|| takes_no_report(key))?;
+                return step.end(&present, &prepared, since, report);
+            }
             Some(visit) => return send_for(run, step.signal(REPORT), visit_number(present.generation, visit), report),
             None => sleep(PAUSE).await,
         }
@@ -164,17 +169,47 @@ pub async fn report_step(
 }
 
 impl StepKey<'_> {
+    /// Ends the wait of the present visit, which has begun at this time.
+    fn end(
+        &self,
+        present: &RunSummary,
+        prepared: &[HistoryItem],
+        since: Timestamp,
+        report: Report,
+    ) -> Result<Action, OperateError> {
+        let signal = self.signal(REPORT);
+        // A workflow in Rust prepares nothing.
+        let Some((visit, _)) = self.prepared(prepared) else {
+            return send(present.id, signal, since.as_micros(), &report);
+        };
+        send_for(present.id, signal, visit_number(present.generation, visit), report)
+    }
+
+    /// Finds the wait for the report in a scope that the key does not name: one that a flow has
+    /// entered again, or one of a workflow in Rust. Only such a step needs the whole history.
+    async fn find_elsewhere(
+        &self,
+        operate: &dyn Operate,
+        present: &RunSummary,
+    ) -> Result<Option<(Timestamp, Vec<HistoryItem>)>, OperateError> {
+        if !self.name.contains('/') && is_flow(&present.lane.workflow) {
+            return Ok(None);
+        }
+        let history = read_history(operate, present.id).await?;
+        Ok(self.waits_since(&history, &history, REPORT).map(|since| (since, history)))
+    }
+
     /// Returns the present visit, if its tool is called or has answered, and the wait for the
     /// report has not begun.
-    fn handed_over(&self, history: &[HistoryItem]) -> Option<u32> {
-        let (visit, call) = self.prepared(history)?;
+    fn handed_over(&self, waits: &[HistoryItem], prepared: &[HistoryItem]) -> Option<u32> {
+        let (visit, call) = self.prepared(prepared)?;
         let signal = self.signal(REPORT);
         // A wait that was dropped has no position.
         let is_later = |wait: &HistoryItem| match wait.position {
             None => Some(wait.started_at) >= call.completed_at,
             position => position > call.position,
         };
-        let mut waits = history.iter().filter(|row| row.kind == StepKind::Signal && is_signal(&row.step, &signal));
+        let mut waits = waits.iter().filter(|row| row.kind == StepKind::Signal && is_signal(&row.step, &signal));
         let has_begun = match call.status {
             AttemptStatus::Running => false,
             AttemptStatus::Succeeded => waits.any(is_later),

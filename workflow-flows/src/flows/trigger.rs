@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use workflow_sdk::internal::check_name;
@@ -76,7 +78,16 @@ impl Flows {
     pub async fn receive(&self, hook: &Hook, request: &HookRequest<'_>, now: u64) -> Result<Triggered, OperateError> {
         if let Some(template) = &hook.secret {
             let secret = self.secret(&hook.version.created_by, template).await?;
-            verify(request, secret.as_bytes(), now).map_err(|error| forged(&error))?;
+            verify(request, &secret, now).map_err(|error| {
+                if request.signature.is_some() && is_damaged(&secret) {
+                    tracing::warn!(
+                        webhook = %hook.path,
+                        "the secret of a webhook begins with whsec_, and the rest is not Base64, so no sender of \
+                         Standard Webhooks fits: copy the whole secret from the sender"
+                    );
+                }
+                forged(&error)
+            })?;
         }
         let body: Value = serde_json::from_slice(request.body).map_err(|error| {
             OperateError::new(Code::BadInput, format!("the body is not JSON: {error}"), "send JSON")
@@ -253,15 +264,33 @@ pub fn check_event(name: &str, key: &str) -> Result<(), OperateError> {
     Ok(())
 }
 
-fn verify(request: &HookRequest<'_>, secret: &[u8], now: u64) -> Result<(), SignatureError> {
+/// The beginning of a secret of Standard Webhooks. The key follows in Base64.
+const STANDARD_SECRET: &str = "whsec_";
+
+/// Returns the key in a secret of Standard Webhooks, or `None` if it is another text.
+fn standard_key(secret: &str) -> Option<Vec<u8>> {
+    let key = STANDARD.decode(secret.strip_prefix(STANDARD_SECRET)?).ok()?;
+    // Anything could sign with an empty key.
+    (!key.is_empty()).then_some(key)
+}
+
+/// Returns whether a secret begins as one of Standard Webhooks, and has no key.
+fn is_damaged(secret: &str) -> bool {
+    secret.starts_with(STANDARD_SECRET) && standard_key(secret).is_none()
+}
+
+fn verify(request: &HookRequest<'_>, secret: &str, now: u64) -> Result<(), SignatureError> {
     let HookRequest { body, id, timestamp, signature, body_signature, .. } = *request;
     match (signature, body_signature) {
         (Some(signature), _) => {
             let timestamp = timestamp.and_then(|seconds| seconds.parse().ok());
             let (Some(id), Some(timestamp)) = (id, timestamp) else { return Err(SignatureError::Malformed) };
-            Webhook { id, timestamp, body }.verify(&[secret], signature, now, TOLERANCE)
+            // A sender that knows no prefix signs with the text as it is.
+            let decoded = standard_key(secret);
+            let keys: Vec<&[u8]> = decoded.as_deref().into_iter().chain([secret.as_bytes()]).collect();
+            Webhook { id, timestamp, body }.verify(&keys, signature, now, TOLERANCE)
         }
-        (None, Some(signature)) => verify_body(&[secret], body, signature),
+        (None, Some(signature)) => verify_body(&[secret.as_bytes()], body, signature),
         (None, None) => Err(SignatureError::Malformed),
     }
 }
@@ -269,4 +298,45 @@ fn verify(request: &HookRequest<'_>, secret: &[u8], now: u64) -> Result<(), Sign
 fn forged(error: &SignatureError) -> OperateError {
     let help = "sign the raw body with the secret of the webhook: webhook-signature or x-hub-signature-256";
     OperateError::new(Code::Unauthorized, error.to_string(), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_of_standard_webhooks_is_told_from_a_damaged_one() {
+        assert_eq!(standard_key("whsec_c2VjcmV0").as_deref(), Some(&b"secret"[..]));
+        for (secret, damaged) in [
+            ("whsec_c2VjcmV0", false),
+            ("secret", false),
+            ("c2VjcmV0", false),
+            ("whsec_", true),
+            ("whsec_c2VjcmV", true),
+            ("whsec_not Base64", true),
+        ] {
+            assert_eq!(is_damaged(secret), damaged, "{secret}");
+        }
+        let now = 1_700_000_000;
+        let webhook = Webhook { id: "m-1", timestamp: now, body: b"{}" };
+        for (secret, key, fits) in [
+            ("whsec_c2VjcmV0", &b"secret"[..], true),
+            ("whsec_c2VjcmV0", &b"whsec_c2VjcmV0"[..], true),
+            ("whsec_c2VjcmV0", &b"c2VjcmV0"[..], false),
+            ("c2VjcmV0", &b"secret"[..], false),
+            ("whsec_", &b"whsec_"[..], true),
+            ("whsec_", &b""[..], false),
+        ] {
+            let signature = webhook.sign(key);
+            let timestamp = now.to_string();
+            let request = HookRequest {
+                body: webhook.body,
+                id: Some(webhook.id),
+                timestamp: Some(&timestamp),
+                signature: Some(&signature),
+                body_signature: None,
+            };
+            assert_eq!(verify(&request, secret, now).is_ok(), fits, "{secret} {key:?}");
+        }
+    }
 }

@@ -1,11 +1,16 @@
 //! Flows over a real connection, on each database: from the document to the answer of its gates.
 
 use crate::common::{Server, beside, flow_store};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use workflow_flows::signature::Webhook;
 use workflow_flows::token::{Gate, Tokens};
 use workflow_flows::{FixedSecrets, FlowRuntime, FlowRuntimeBuilder, Flows, Policy, ToolCall, flow};
 use workflow_http::{Access, Actor, router_with_flows};
+use workflow_sdk::operate::{Action, Order, OrderOutcome, StartRun};
+use workflow_sdk::prelude::*;
 use workflow_tests::{Database, Live, LocalWorker};
 
 const KEY: &[u8] = b"a secret of tokens, of 32 bytes at least";
@@ -203,6 +208,7 @@ fn check_starts(admin: &Server, viewer: &Server) {
     let first = start(admin, &body);
     let again = admin.post(run, &body);
     assert_eq!((again.status, &again.json()["run"]), (200, &json!(first)));
+    assert_eq!(admin.get(&again.location(run)).json()["id"], first.as_str());
     admin.post(run, &json!({ "flow": "order", "input": { "id": 8 }, "key": "o-7" })).refuses(409, "conflict");
     let detail = result(admin, &first);
     assert_eq!(detail["output"]["json"], json!({ "id": 7 }));
@@ -234,7 +240,7 @@ async fn a_document_is_deployed_whole_or_not_at_all_on_postgres() {
     a_document_is_deployed_whole_or_not_at_all(Database::Postgres).await;
 }
 
-const GATES: &str = "flow: 1\nname: gates\ndo:\n  - { id: ship, approval: { to: ops, title: Ship? } }\n  \
+const GATES: &str = "flow: 1\nname: gates\ndo:\n  - { id: ship, approval: { to: ops, title: Ship?, show: { kg: 3 } } }\n  \
                      - { id: triage, decision: { prompt: Which?, options: { resolve: a, escalate: b } } }\n  \
                      - { id: free, decision: { prompt: What? } }\n\
                      output: { ship: \"{{steps.ship.by}}\", triage: \"{{steps.triage}}\", free: \"{{steps.free.choice}}\" }\n";
@@ -263,7 +269,17 @@ async fn a_gate_is_answered_once(database: Database) {
         let forged = forged.issue(&gate_of(&run, "ship", 0));
         for bad in [forged.as_str(), "st_", "x", &ship[..ship.len() - 1]] {
             bearer.post(&gate(bad), &yes).refuses(404, "not_found");
+            bearer.get(&gate(bad)).refuses(404, "not_found");
         }
+        for reader in [&bearer, &read_only] {
+            let asked = reader.get(&gate(&ship)).json();
+            let expected = json!({ "kind": "approval", "prompt": "Ship?", "to": "ops", "show": { "kg": 3 } });
+            assert_eq!(asked, expected);
+        }
+        plain.get(&gate(&ship)).refuses(404, "not_found");
+        bearer.get(&gate(&token("ship", 1))).refuses(409, "conflict");
+        let problem = bearer.get(&gate(&token("other", 0))).refuses(409, "conflict");
+        assert!(!problem.to_string().contains("ship"), "it tells of no other gate: {problem}");
         plain.post(&gate(&ship), &yes).refuses(404, "not_found");
         let problem = bearer.post(&gate(&token("other", 0)), &yes).refuses(409, "conflict");
         assert!(!problem.to_string().contains("ship"), "it tells of no other gate: {problem}");
@@ -283,6 +299,10 @@ async fn a_gate_is_answered_once(database: Database) {
         assert!(!again.text.contains("ann"), "the bearer may be anybody: {}", again.text);
 
         waits_for(&operator, &run, "decision:triage");
+        bearer.get(&gate(&ship)).refuses(409, "conflict");
+        let asked = bearer.get(&gate(&token("triage", 0))).json();
+        let options = json!({ "resolve": "a", "escalate": "b" });
+        assert_eq!(asked, json!({ "kind": "decision", "prompt": "Which?", "options": options }));
         let triage = format!("/api/v1/steps/{run}/triage/ready");
         let problem = operator.post(&triage, &json!({ "choice": "guess" })).refuses(400, "bad_input");
         assert!(problem["help"].as_str().unwrap().contains("resolve"), "{problem}");
@@ -424,6 +444,7 @@ const HOOKED: &str = "flow: 1\nname: hooked\ninput: { type: object, required: [i
                       do:\n  - { id: say, tool: get_greeting, args: { id: \"{{input.id}}\" } }\n\
                       triggers:\n  - webhook: { path: orders, secret: \"{{secrets.hook}}\", key: \"{{body.id}}\" }\n  \
                       - webhook: { path: open }\n  \
+                      - webhook: { path: standard, secret: \"{{secrets.standard}}\" }\n  \
                       - webhook: { path: guess, secret: \"{{secrets.none ?? 'guess'}}\" }\n  \
                       - event: { name: order.created, match: event.total > 0, key: \"{{event.id}}\" }\n";
 
@@ -444,15 +465,12 @@ fn now() -> u64 {
 async fn a_webhook_starts_one_run_per_key(database: Database) {
     let live = Live::new(database).await;
     let working = LocalWorker::start(live.worker(tools().build()).register(flow));
-    let hooks = flows(&live).await.secrets(FixedSecrets::default().with("hook", "wh-s3cret"));
+    let secrets = || FixedSecrets::default().with("hook", "wh-s3cret").with("standard", STANDARD_SECRET);
+    let hooks = flows(&live).await.secrets(secrets());
     let admin = Server::serve(router_with_flows(live.client.clone(), by_token(), hooks)).await.with("admin ann");
     let stranger = serve(&live, by_token()).await;
-    let sender = Server::serve(router_with_flows(
-        live.client.clone(),
-        by_token(),
-        flows(&live).await.secrets(FixedSecrets::default().with("hook", "wh-s3cret")),
-    ))
-    .await;
+    let sender =
+        Server::serve(router_with_flows(live.client.clone(), by_token(), flows(&live).await.secrets(secrets()))).await;
     beside(move || {
         let path = "/api/v1/hooks/orders";
         let send = |server: &Server, headers: &[(&str, String)], body: &str| {
@@ -496,6 +514,7 @@ async fn a_webhook_starts_one_run_per_key(database: Database) {
         let first = send(&sender, &good, body);
         assert_eq!(first.status, 201, "{}", first.text);
         let run = first.json()["run"].as_str().unwrap().to_owned();
+        assert_eq!(admin.get(&first.location(path)).json()["id"], run.as_str());
         let detail = result(&admin, &run);
         let expected = json!({ "tool": "get_greeting", "args": { "id": "o-1" }, "actor": "ann" });
         assert_eq!(detail["output"]["json"], expected, "the run acts for the account that deployed the flow");
@@ -505,11 +524,33 @@ async fn a_webhook_starts_one_run_per_key(database: Database) {
         let again = send(&sender, &signed(b"wh-s3cret", "m-9", now(), body), body);
         assert_eq!((again.status, &again.json()["run"]), (200, &json!(run)));
         assert_eq!(admin.post("/api/v1/hooks/open", &json!({ "id": 1 })).status, 201);
+        check_standard_secret(&sender);
         check_events(&admin);
     })
     .await;
     working.stop().await;
     live.sweep().await;
+}
+
+/// A secret as the senders of Standard Webhooks show it.
+const STANDARD_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A webhook takes the signatures of the key in its secret, and those of the secret as a text.
+fn check_standard_secret(sender: &Server) {
+    let base64 = STANDARD_SECRET.strip_prefix("whsec_").unwrap();
+    let key = STANDARD.decode(base64).unwrap();
+    let body = r#"{ "id": "s-1" }"#;
+    for (key, id, status) in [
+        (&key[..], "s-1", 201),
+        (&key[..], "s-1", 200),
+        (STANDARD_SECRET.as_bytes(), "s-2", 201),
+        (base64.as_bytes(), "s-3", 401),
+    ] {
+        let headers = signed(key, id, now(), body);
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let answer = sender.send("POST", "/api/v1/hooks/standard", &headers, body);
+        assert_eq!(answer.status, status, "{id}: {}", answer.text);
+    }
 }
 
 /// An event starts the flows whose trigger fits, once per key.
@@ -536,6 +577,104 @@ async fn a_webhook_starts_one_run_per_key_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_starts_one_run_per_key_on_postgres() {
     a_webhook_starts_one_run_per_key(Database::Postgres).await;
+}
+
+/// A start that is sent again leads to its run, whatever was deployed since, and whichever account
+/// sends it.
+async fn a_key_has_one_run_over_all_versions(database: Database) {
+    let live = Live::new(database).await;
+    let flows = &flows(&live).await;
+    let admin = serve(&live, by_token()).await.with("admin ann");
+    let other = serve(&live, by_token()).await.with("operator bob");
+    beside(move || {
+        let (path, run) = ("/api/v1/flows/order", "/api/v1/flows:run");
+        assert_eq!(admin.put(path, &json!({ "document": ORDER })).status, 201);
+        let body = json!({ "flow": "order", "input": { "id": 0.1 }, "key": "o-1" });
+        let first = start(&admin, &body);
+        let leads_to_it = |server: &Server| {
+            let again = server.post(run, &body);
+            let expected = (200, &json!("existed"), &json!(first));
+            assert_eq!((again.status, &again.json()["outcome"], &again.json()["run"]), expected, "{}", again.text);
+        };
+        leads_to_it(&other);
+        // The later version does not take this input.
+        let later = ORDER.replace("required: [id]", "required: [id, kg]");
+        assert_eq!(admin.put(path, &json!({ "document": later })).json()["version"], "2");
+        leads_to_it(&admin);
+        leads_to_it(&other);
+        let changed = json!({ "flow": "order", "input": { "id": 0.1, "kg": 3 }, "key": "o-1" });
+        let problem = admin.post(run, &changed).refuses(409, "conflict");
+        assert!(problem["help"].as_str().unwrap().contains(&first), "{problem}");
+        assert_eq!(admin.get("/api/v1/runs").json()["items"].as_array().map(Vec::len), Some(1));
+    })
+    .await;
+
+    // The request of another account comes in between.
+    let operate = live.client.operate();
+    let begin = async |run: StartRun| operate.perform(Order::new(Action::StartRun(Box::new(run)))).await;
+    let begin = &begin;
+    let start = async |actor: &str| {
+        let found = flows.find("order", Some("1")).await.unwrap();
+        found.into_start().input(json!({ "id": 2 })).actor(actor)
+    };
+    let rival = start("bob").await.into_run(Some("o-2")).unwrap();
+    let perform = |run: StartRun| async move {
+        begin(rival).await?;
+        begin(run).await
+    };
+    let done = flows.start(start("ann").await, Some("o-2"), perform).await.unwrap();
+    assert!(matches!(done.outcome, OrderOutcome::Existed { .. }), "{done:?}");
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_has_one_run_over_all_versions_on_sqlite() {
+    a_key_has_one_run_over_all_versions(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_has_one_run_over_all_versions_on_postgres() {
+    a_key_has_one_run_over_all_versions(Database::Postgres).await;
+}
+
+#[workflow]
+async fn measures(ctx: &Ctx) -> Result<Option<Box<RawValue>>> {
+    ctx.event::<Box<RawValue>>("measured").key("k").await
+}
+
+/// An event keeps the digits that no float has, and starts the flows that wait for it.
+async fn an_event_keeps_all_digits(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(()).register(measures));
+    let admin = serve(&live, by_token()).await.with("admin ann");
+    beside(move || {
+        let document = "flow: 1\nname: measured\ndo: [ { id: a, set: { x: 1 } } ]\n\
+                        triggers: [ { event: { name: measured, match: event.n > 5.0 } } ]\n";
+        assert_eq!(admin.put("/api/v1/flows/measured", &json!({ "document": document })).status, 201);
+        let run = admin.start_run(&json!({ "workflow": "measures", "input": null }));
+        waits_for(&admin, &run, "measured");
+        let event = r#"{"key":"k","data":{"n":12345678901234567890123,"f":1.10}}"#;
+        let emitted = admin.send("POST", "/api/v1/events/measured", &[("Content-Type", "application/json")], event);
+        let emitted = emitted.json();
+        assert_eq!((&emitted["runs"], emitted["started"].as_array().map(Vec::len)), (&json!(1), Some(1)), "{emitted}");
+        let detail = admin.get(&format!("/api/v1/runs/{run}/result?wait=60s")).text;
+        assert!(detail.contains(r#"{"n":12345678901234567890123,"f":1.10}"#), "{detail}");
+        let none = admin.post("/api/v1/events/measured", &json!({ "key": "other" })).json();
+        assert_eq!((&none["outcome"], &none["started"]), (&json!("emitted"), &json!([])), "{none}");
+    })
+    .await;
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_keeps_all_digits_on_sqlite() {
+    an_event_keeps_all_digits(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_keeps_all_digits_on_postgres() {
+    an_event_keeps_all_digits(Database::Postgres).await;
 }
 
 /// No input lets a run of a flow act for another account than that of the request.
@@ -590,10 +729,36 @@ async fn a_run_acts_for_the_account_of_the_request(database: Database) {
         assert_eq!(acts_for(&outer), "eve", "a child acts for the account of its parent");
         let in_order = json!([start["definition"], start["digest"], "hello", "", "root"]);
         eve.post("/api/v1/runs", &json!({ "workflow": "flow", "input": in_order })).refuses(400, "bad_input");
+        check_decisions(&eve);
     })
     .await;
     working.stop().await;
     live.sweep().await;
+}
+
+const WAY: &str = "flow: 1\nname: way\n\
+                   do: [ { id: way, decision: { prompt: Which?, options: { post: p, van: v } } } ]\n\
+                   output: { choice: \"{{steps.way.choice}}\", by: \"{{steps.way.by}}\" }\n";
+
+/// No signal decides in another name, not even one of a bulk operation.
+fn check_decisions(eve: &Server) {
+    let signal = json!({ "name": "decision:way", "payload": { "choice": "van", "by": "root" } });
+    for number in 0..2 {
+        let run = start(eve, &json!({ "document": WAY, "tags": { "case": format!("forged-{number}") } }));
+        waits_for(eve, &run, "decision:way");
+        let signals = format!("/api/v1/runs/{run}/signals");
+        let in_order = json!({ "name": "decision:way", "payload": ["van", "root"] });
+        eve.post(&signals, &in_order).refuses(400, "bad_input");
+        let sent = if number == 0 {
+            eve.post(&signals, &signal)
+        } else {
+            let mut apply = signal.clone();
+            apply["action"] = json!("signal_run");
+            eve.post("/api/v1/bulk", &json!({ "query": "tag.case:forged-1", "apply": apply }))
+        };
+        assert_eq!(sent.status / 100, 2, "{}", sent.text);
+        assert_eq!(result(eve, &run)["output"]["json"], json!({ "choice": "van", "by": "eve" }));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use workflow_engine::model::{AttemptStatus, EventName, StepAttempt, StepKind, Timestamp, WaitNote};
+use workflow_engine::model::{AttemptStatus, EventName, StepAttempt, StepKind, Timestamp, WaitNote, is_own_name};
 
 /// A step that a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,21 @@ pub struct Awaited {
     pub event: Option<EventName>,
     /// When a wait for an event ends without the event; `None` if it has no timeout.
     pub until: Option<Timestamp>,
+    /// The name of the signal, for a wait of kind [`StepKind::Signal`] whose key is not that name:
+    /// scopes stand before it, or the number of a repetition behind it. A wait that an older
+    /// release has recorded has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+}
+
+impl Awaited {
+    /// Returns the name of the signal that this wait takes. `None` if it takes none, or if an older
+    /// release has recorded it without the name, which its key does not tell.
+    #[must_use]
+    pub fn signal_name(&self) -> Option<&str> {
+        let own = || (self.kind == StepKind::Signal && is_own_name(&self.key)).then_some(self.key.as_str());
+        self.signal.as_deref().or_else(own)
+    }
 }
 
 /// Returns the steps without an outcome whose last attempt passes the filter.
@@ -37,7 +52,7 @@ pub(super) fn awaited(history: &[StepAttempt], is_awaited: impl Fn(&StepAttempt)
     let mut open: Vec<&StepAttempt> = open.collect();
     open.sort_by_key(|row| row.started_at);
     let awaited = open.into_iter().map(|row| {
-        let WaitNote { event, until, .. } = event_note(row);
+        let (WaitNote { event, until, .. }, signal) = (event_note(row), signal_of(row));
         Awaited {
             kind: row.kind,
             key: row.step_key.clone(),
@@ -45,9 +60,16 @@ pub(super) fn awaited(history: &[StepAttempt], is_awaited: impl Fn(&StepAttempt)
             since: row.completed_at.unwrap_or(row.started_at),
             event,
             until,
+            signal,
         }
     });
     awaited.collect()
+}
+
+/// Returns the name of the signal that stands in the note of a wait.
+fn signal_of(row: &StepAttempt) -> Option<String> {
+    let note = row.output.as_deref().filter(|_| row.kind == StepKind::Signal)?;
+    serde_json::from_str::<WaitNote>(note).ok()?.signal
 }
 
 /// Returns the note of a wait for an event; an empty note for another row.

@@ -13,7 +13,8 @@ fn each() -> Vec<Explanation> {
     let error = StoredError::new(ErrorKind::Application, "no luck").of_step("pay");
     let rate = Rate::per(Duration::from_secs(60), 5).burst(2);
     let event = Some(EventName { name: "paid".into(), key: "7".into() });
-    let step = Awaited { kind: StepKind::Event, key: "e".into(), attempt: 1, since: at, event, until: Some(at) };
+    let until = Some(at);
+    let step = Awaited { kind: StepKind::Event, key: "e".into(), attempt: 1, since: at, event, until, signal: None };
     let worker = WorkerId::generate();
     let (held_by, ahead) = (vec![RunId::generate(), RunId::generate()], Some(Count { runs: 1_000, at_least: true }));
     let running = Some(Count { runs: 2, at_least: false });

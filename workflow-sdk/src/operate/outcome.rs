@@ -182,6 +182,12 @@ impl OrderOutcome {
 }
 
 impl Done {
+    /// Returns the answer to a start whose key has this run.
+    #[must_use]
+    pub fn existed(run: RunId) -> Self {
+        OrderOutcome::Existed { run }.about("run.start", "")
+    }
+
     /// Adds a warning to the answer, if there is one.
     pub(super) fn warning(self, warning: Option<String>) -> Self {
         match warning {

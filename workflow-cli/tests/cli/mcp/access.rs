@@ -150,6 +150,29 @@ async fn each_role_may_call_its_tools_alone() {
     live.sweep().await;
 }
 
+const WAY: &str = "flow: 1\nname: way\n\
+                   do: [ { id: way, decision: { prompt: Which?, options: { post: p, van: v } } } ]\n\
+                   output: { choice: \"{{steps.way.choice}}\", by: \"{{steps.way.by}}\" }\n";
+
+/// No signal lets an agent decide in the name of a person.
+#[tokio::test]
+async fn an_agent_decides_in_its_own_name() {
+    let live = Live::new(Database::Sqlite).await;
+    let worker = workflow_tests::LocalWorker::start(super::worker(&live));
+    let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
+    let started = agent.call("run_start", json!({ "document": WAY })).await.unwrap();
+    let run = started["run"].as_str().unwrap();
+    super::waits_for(&agent, run, "way:0").await;
+    let signal = |payload: Value| json!({ "run": run, "name": "decision:way", "payload": payload });
+    let refused = agent.call("run_signal", signal(json!(["van", "root"]))).await.unwrap_err();
+    assert_eq!(refused["code"], "bad_input", "{refused}");
+    agent.call("run_signal", signal(json!({ "choice": "van", "by": "root" }))).await.unwrap();
+    assert_eq!(super::ended(&agent, run).await["output"], json!({ "choice": "van", "by": "agent" }));
+    agent.leave().await;
+    worker.stop().await;
+    live.sweep().await;
+}
+
 /// Fields with the names of secrets are left out of every answer, and so are values if the actor
 /// must not see them.
 #[tokio::test]

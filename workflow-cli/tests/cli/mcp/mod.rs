@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use client::{Agent, Program};
 use serde_json::{Value, json};
 use workflow_flows::{FlowRuntime, ToolCall, flow};
+use workflow_sdk::prelude::*;
 use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::Worker;
 
@@ -268,6 +269,70 @@ async fn an_answer_reaches_its_visit_alone_on_sqlite() {
 #[tokio::test]
 async fn an_answer_reaches_its_visit_alone_on_postgres() {
     an_answer_reaches_its_visit_alone(Database::Postgres).await;
+}
+
+#[workflow]
+async fn greets(ctx: &Ctx) -> Result<Vec<String>> {
+    let eu = ctx.scope("eu").signal::<String>("greeting").await?;
+    let at = ctx.signal::<String>("at:7").await?;
+    let again = ctx.signal::<String>("at:7").await?;
+    Ok([eu, at, again].into_iter().flatten().collect())
+}
+
+/// The key of a wait has scopes before the name of its signal, and a number behind it.
+#[tokio::test]
+async fn a_value_reaches_the_wait_of_a_workflow_in_rust() {
+    let live = Live::new(Database::Sqlite).await;
+    let worker = LocalWorker::start(live.worker(()).register(greets));
+    let agent = Agent::over_stdio(&live, &["--role", "operator"]).await;
+    let started = agent.call("run_start", json!({ "workflow": "greets" })).await.unwrap();
+    let run = started["run"].as_str().unwrap();
+    let done = |step: &str| json!({ "run": run, "step": step, "result": step });
+    for step in ["eu/greeting", "at:7"] {
+        let wait = waits_for(&agent, run, step).await;
+        assert_eq!((&wait["kind"], &wait["tool"]), (&json!("signal"), &json!("step_done")), "{wait}");
+        agent.call("step_done", done(step)).await.unwrap();
+    }
+    // An older release has recorded the wait without the name.
+    let last = "at:7:1";
+    waits_for(&agent, run, last).await;
+    let row = format!("run_id = '{run}' AND step_key = '{last}'");
+    live.raw().await.execute(format!("UPDATE step_attempts SET output = '{{}}' WHERE {row}")).await;
+    assert_eq!(waits_for(&agent, run, last).await["tool"], "run_signal");
+    let refused = agent.call("step_done", done(last)).await.unwrap_err();
+    assert!(refused["help"].as_str().unwrap().contains("run_signal"), "{refused}");
+    agent.call("run_signal", json!({ "run": run, "name": "at:7", "payload": last })).await.unwrap();
+    assert_eq!(ended(&agent, run).await["output"], json!(["eu/greeting", "at:7", "at:7:1"]));
+    agent.leave().await;
+    worker.stop().await;
+    live.sweep().await;
+}
+
+/// A start that is repeated after a deploy leads to its run.
+#[tokio::test]
+async fn a_key_has_one_run_over_all_versions() {
+    let live = Live::new(Database::Sqlite).await;
+    let agent = Agent::over_stdio(&live, &[]).await;
+    let name = unique("keyed");
+    let document = GATE.replace("name: gates", &format!("name: {name}\ninput: {{ type: object }}"));
+    agent.call("flow_deploy", json!({ "document": document })).await.unwrap();
+    let start = |input: Value| json!({ "flow": name, "input": input, "key": "k" });
+    let first = agent.call("run_start", start(json!({ "order": 1 }))).await.unwrap();
+    let later = document.replace("type: object", "type: object, required: [kg]");
+    assert_eq!(agent.call("flow_deploy", json!({ "document": later })).await.unwrap()["version"], "2");
+    let again = agent.call("run_start", start(json!({ "order": 1 }))).await.unwrap();
+    assert_eq!((&again["outcome"], &again["run"]), (&json!("existed"), &first["run"]));
+    let other = agent.call("run_start", start(json!({ "kg": 1 }))).await.unwrap_err();
+    assert_eq!(other["code"], "conflict", "{other}");
+    let unfit = json!({ "flow": name, "input": { "order": 1 }, "key": "l" });
+    let unfit = agent.call("run_start", unfit).await.unwrap_err();
+    assert_eq!(
+        (&unfit["code"], unfit["findings"].as_array().map(Vec::len)),
+        (&json!("invalid_input"), Some(1)),
+        "{unfit}"
+    );
+    agent.leave().await;
+    live.sweep().await;
 }
 
 /// Waits until a run has ended, and returns its status. A call that waits answers at once as long

@@ -62,7 +62,7 @@ impl Machine {
     pub(super) fn register_event_wait(&mut self, id: CallId) {
         let Some(wait) = self.external.set_registered(id, true) else { return };
         let Some(event) = wait.event.clone() else { return };
-        let note = WaitNote { until: wait.until, to: None, event: Some(event.clone()) };
+        let note = WaitNote { until: wait.until, to: None, event: Some(event.clone()), signal: None };
         let effect = Effect::AwaitEvent(Box::new(EventWait { event, signal: wait.name.clone() }));
         let record = Record { output: json(&note), effect, ..Record::begun(wait.attempt, wait.kind, wait.started_at) };
         self.record(id, record);

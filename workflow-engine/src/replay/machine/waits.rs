@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::model::{Effect, InboxSignal, LeftWait, Timestamp, WaitNote, approval_signal, event_signal};
+use crate::model::{
+    Effect, InboxSignal, LeftWait, StepKind, Timestamp, WaitNote, approval_signal, event_signal, is_own_name,
+};
 
 use super::Machine;
 use crate::replay::call::{CallId, CallPoll, Delivered, Phase, Work};
@@ -43,7 +45,9 @@ impl Machine {
         }
         self.record_earlier_children();
         for (id, wait) in self.external.take_unrecorded() {
-            let note = WaitNote { until: wait.until, to: wait.to.clone(), event: None };
+            let is_named = wait.kind == StepKind::Signal && !is_own_name(self.calls.key(id));
+            let signal = is_named.then(|| wait.name.clone());
+            let note = WaitNote { until: wait.until, to: wait.to.clone(), event: None, signal };
             let record = Record { output: json(&note), ..Record::begun(wait.attempt, wait.kind, wait.started_at) };
             self.records.post_progress(id, self.calls.key(id), record);
         }
@@ -77,9 +81,10 @@ impl Machine {
             (last.started_at, note.unwrap_or_default())
         });
         let recorded = begun.is_some();
-        let (started_at, WaitNote { until, to, event }) = begun.unwrap_or_else(|| {
-            let now = self.time.tick(now);
-            (now, WaitNote { until: wait.timeout.map(|timeout| now + timeout), to: wait.to, event: wait.event.clone() })
+        let (started_at, WaitNote { until, to, event, .. }) = begun.unwrap_or_else(|| {
+            let (now, event) = (self.time.tick(now), wait.event.clone());
+            let until = wait.timeout.map(|timeout| now + timeout);
+            (now, WaitNote { until, to: wait.to, event, signal: None })
         });
         let event = event.or(wait.event);
         let name = match &event {
