@@ -1,5 +1,6 @@
 //! The HTTP port of a program: its health, its metrics, the interface for operators, and the pages.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,22 +70,45 @@ pub(crate) fn install_recorder() -> Option<PrometheusHandle> {
     builder.install_recorder().ok()
 }
 
+/// Returns the token of the environment, without spaces and line breaks around it, or `None` if the
+/// variable is not set. Refuses a token that no request could send.
+pub(crate) fn token() -> Result<Option<String>, Failure> {
+    std::env::var_os(TOKEN).map(|token| checked(&token)).transpose()
+}
+
+fn checked(token: &OsStr) -> Result<String, Failure> {
+    let can_be_sent = |c: char| matches!(c, ' '..='~' | '\t');
+    match token.to_str().map(str::trim) {
+        Some("") => Err(Failure::usage(
+            format!("{TOKEN} is empty"),
+            "set it to a long random token, or remove it to let in requests from this machine alone",
+        )),
+        Some(token) if token.chars().all(can_be_sent) => Ok(token.to_owned()),
+        _ => Err(Failure::usage(
+            format!("the token in {TOKEN} has characters that no header can carry"),
+            "use visible ASCII characters on one line",
+        )),
+    }
+}
+
 /// A port on which nothing is answered yet.
 pub(crate) struct Port {
     listener: TcpListener,
     address: SocketAddr,
+    token: Option<String>,
 }
 
 impl Port {
-    /// Binds the address.
+    /// Reads the token of the environment, and binds the address.
     pub(crate) async fn bind(address: SocketAddr) -> Result<Self, Failure> {
+        let token = token()?;
         let failed = |error| {
             Failure::new(Exit::Error, format!("cannot listen on {address}: {error}"))
                 .help("choose another address with --http, as 127.0.0.1:7778")
         };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, token })
     }
 
     /// Returns the address, with the port that was chosen if it was 0.
@@ -110,8 +134,9 @@ impl Port {
         };
         let shared = Shared { operate: Arc::new(client.clone()), readiness };
         let streams = Streams::default();
-        let access = access().streams(streams.clone());
-        let pages = self::access().for_browsers().streams(streams.clone());
+        let of_port = access(self.token);
+        let access = of_port.clone().streams(streams.clone());
+        let pages = of_port.clone().for_browsers().streams(streams.clone());
         let pages = match flows.clone() {
             Some(flows) => workflow_dashboard::router_with_flows(client.clone(), pages, flows),
             None => workflow_dashboard::router(client.clone(), pages),
@@ -119,7 +144,7 @@ impl Port {
         let interface = match flows {
             Some(flows) => {
                 let mcp = Mcp::new(client.clone()).flows(flows.clone());
-                router_with_flows(client, access, flows).nest("/mcp", mcp.router(self::access()))
+                router_with_flows(client, access, flows).nest("/mcp", mcp.router(of_port))
             }
             None => router(client, access),
         };
@@ -166,12 +191,11 @@ async fn keep_small(recorder: PrometheusHandle) {
     }
 }
 
-/// Returns the access to the interface and the pages: by the token of the environment, or from this
-/// machine only.
-fn access() -> Access {
-    match std::env::var(TOKEN) {
-        Ok(token) if !token.is_empty() => Access::token(token, Actor::admin("token")),
-        _ => Access::local(),
+/// Returns the access to the interface and the pages: by the token, or from this machine only.
+fn access(token: Option<String>) -> Access {
+    match token {
+        Some(token) => Access::token(token, Actor::admin("token")),
+        None => Access::local(),
     }
 }
 

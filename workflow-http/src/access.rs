@@ -100,9 +100,10 @@ impl Access {
     }
 
     /// Lets in requests with this bearer token, as this actor. Choose a token of at least 128
-    /// random bits.
+    /// random bits. Spaces and line breaks around the token do not count, because a token that
+    /// comes from a file mostly ends with a line break. An empty token lets nothing in.
     pub fn token(token: impl Into<String>, actor: Actor) -> Self {
-        Self::of(Rule::Token(token.into(), actor))
+        Self::of(Rule::Token(token.into().trim().to_owned(), actor))
     }
 
     /// Lets in requests with this user and password, as this actor: the browser asks for them.
@@ -275,6 +276,7 @@ impl Access {
         match &self.rule {
             Rule::Open => Some(Actor::admin("open")),
             Rule::Local(actor) => is_local(parts).then(|| actor.clone()),
+            Rule::Token(token, _) if token.is_empty() => None,
             Rule::Token(token, actor) => {
                 let password = self.password.as_deref();
                 let is_password = password.is_some_and(|expected| has_credentials(parts, "Basic ", expected));
@@ -388,11 +390,36 @@ pub fn refusal_response(access: &Access, refusal: Refusal) -> Response {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
     fn tokens_are_compared_whole() {
         assert!(are_equal("abc", "abc"));
         assert!(!are_equal("abc", "abd") && !are_equal("abc", "ab") && !are_equal("", "a"));
+    }
+
+    fn lets_in(access: &Access, authorization: &str) -> bool {
+        let request = axum::http::Request::get("/").header(header::AUTHORIZATION, authorization).body(()).unwrap();
+        let (parts, ()) = request.into_parts();
+        access.admit(&parts).now_or_never().unwrap().is_ok()
+    }
+
+    #[test]
+    fn spaces_and_line_breaks_around_a_token_do_not_count() {
+        let basic = |password: &str| format!("Basic {}", STANDARD.encode(format!("token:{password}")));
+        for token in ["s3cr3t", "s3cr3t\n", " s3cr3t\r\n"] {
+            let access = Access::token(token, Actor::viewer("ci")).for_browsers();
+            assert!(lets_in(&access, "Bearer s3cr3t") && lets_in(&access, "Bearer s3cr3t "), "{token:?}");
+            assert!(lets_in(&access, &basic("s3cr3t")), "{token:?}");
+            assert!(!lets_in(&access, "Bearer s3cr3") && !lets_in(&access, &basic("s3cr3t\n")), "{token:?}");
+        }
+        for empty in ["", "\n"] {
+            let access = Access::token(empty, Actor::viewer("ci")).for_browsers();
+            assert!(!lets_in(&access, "Bearer ") && !lets_in(&access, &basic("")), "{empty:?}");
+        }
     }
 }

@@ -103,6 +103,9 @@ pub(crate) async fn events(
     Query(watched): Query<Watched>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    if watched.wait.is_some() {
+        return Err(Problem::bad_input("a stream has no wait", "leave it out, or read /changes"));
+    }
     let list = watched.list(&actor)?;
     Ok(stream_of_changes(&shared.operate, &shared.streams, list, last_id(&headers)).await?)
 }

@@ -14,14 +14,22 @@ use workflow_sdk::{Explanation, RunId, StoredError, Timestamp};
 use crate::body::{Path, Query};
 use crate::{Actor, Answer, Problem, Shared};
 
-/// The parameters of a list.
+/// The parameters of a list of runs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Page {
+pub(crate) struct RunsPage {
     query: Option<String>,
     cursor: Option<String>,
     limit: Option<u32>,
     direction: Option<Direction>,
+}
+
+/// The parameters of a list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Page {
+    cursor: Option<String>,
+    limit: Option<u32>,
 }
 
 /// Hides what the actor may not see.
@@ -51,7 +59,7 @@ fn hide(payload: &mut StoredPayload) {
 pub(crate) async fn runs(
     State(shared): State<Shared>,
     Extension(actor): Extension<Actor>,
-    Query(page): Query<Page>,
+    Query(page): Query<RunsPage>,
 ) -> Answer<RunPage> {
     let query: operate::Query = page.query.unwrap_or_default().parse().map_err(operate::OperateError::from)?;
     crate::items::may_search(&actor, &query)?;

@@ -21,6 +21,7 @@ use crate::{Actor, Answer, Problem, Shared};
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Wait {
     /// How long to wait for the end of the run, in seconds, with or without the letter.
     wait: Option<String>,
@@ -60,7 +61,7 @@ pub(crate) async fn start(
     start.input = exact(&parse::<Input>(&body)?.input)?;
     start.key = idempotency_key(&headers, start.key)?;
     let done = carry_out(&*shared.operate, &caller, Order::new(Action::StartRun(Box::new(start)))).await?;
-    started(&shared, &caller.actor, done, wait).await
+    started(&shared, &caller.actor, done, "runs/", wait).await
 }
 
 /// Returns the key of the header, or the one of the body.
@@ -75,10 +76,13 @@ pub(crate) fn idempotency_key(headers: &HeaderMap, given: Option<String>) -> Res
     Ok(Some(key.to_owned()))
 }
 
+/// Answers a start. `runs` is the way to the runs from the path of the request, so that the header
+/// `Location` is right below any prefix.
 pub(crate) async fn started(
     shared: &Shared,
     actor: &Actor,
     done: Done,
+    runs: &str,
     wait: Option<Duration>,
 ) -> Result<Response, Problem> {
     let (status, run) = match done.outcome {
@@ -86,7 +90,7 @@ pub(crate) async fn started(
         OrderOutcome::Existed { run } => (StatusCode::OK, run),
         _ => return Ok(Json(done).into_response()),
     };
-    let place = [(header::LOCATION, format!("runs/{run}"))];
+    let place = [(header::LOCATION, format!("{runs}{run}"))];
     match wait {
         None => Ok((status, place, Json(done)).into_response()),
         // The run has been started, so the answer is no refusal.
@@ -132,6 +136,7 @@ pub(crate) async fn result(
 
 /// Why a change is made.
 #[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Reason {
     reason: Option<String>,
 }
@@ -189,19 +194,22 @@ pub(crate) struct NewFork {
     reason: Option<String>,
 }
 
-/// `POST /runs/{run}/fork`: starts a run from the history of this one.
+/// `POST /runs/{run}/fork`: starts a run from the history of this one. The header `Idempotency-Key`
+/// is the key of the new run.
 pub(crate) async fn fork(
     State(shared): State<Shared>,
     caller: Caller,
     Path(run): Path<RunId>,
+    headers: HeaderMap,
     Body(new): Body<NewFork>,
 ) -> Result<Response, Problem> {
     let NewFork { from, input, version, queue, key, reason } = new;
     let mut fork = ForkRun::new(run);
     fork.input = input.as_deref().map(exact).transpose()?;
-    (fork.from, fork.version, fork.queue, fork.key) = (from, version, queue, key);
+    (fork.from, fork.version, fork.queue) = (from, version, queue);
+    fork.key = idempotency_key(&headers, key)?;
     let done = carry_out(&*shared.operate, &caller, order(Action::ForkRun(Box::new(fork)), reason)).await?;
-    started(&shared, &caller.actor, done, None).await
+    started(&shared, &caller.actor, done, "../../runs/", None).await
 }
 
 #[derive(Deserialize)]
@@ -213,13 +221,15 @@ pub(crate) struct NewSignal {
     reason: Option<String>,
 }
 
-/// `POST /runs/{run}/signals`: sends a signal.
+/// `POST /runs/{run}/signals`: sends a signal. The header `Idempotency-Key` is its key.
 pub(crate) async fn signal(
     State(shared): State<Shared>,
     caller: Caller,
     Path(run): Path<RunId>,
+    headers: HeaderMap,
     Body(NewSignal { name, payload, key, reason }): Body<NewSignal>,
 ) -> Answer<Done> {
+    let key = idempotency_key(&headers, key)?;
     let action = Action::SignalRun { run, name, payload: exact(&payload)?, key };
     carry_out(&*shared.operate, &caller, order(action, reason)).await.map(Json)
 }

@@ -60,7 +60,7 @@ impl Remote {
         connect: bool,
     ) -> Result<T, OperateError> {
         let target = Target::new(["flows:check"]).with("connect", connect.then_some(true));
-        self.post(target, text(document)?).await
+        self.ask(target, text(document)?).await
     }
 
     /// Deploys a version of the flow of this name, on behalf of the actor of the request. `version`

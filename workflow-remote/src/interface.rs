@@ -34,7 +34,7 @@ impl OperateStatistics for Remote {
 impl OperateBulk for Remote {
     async fn bulk_preview(&self, query: &Query) -> Result<BulkPreview, OperateError> {
         let body = json!({ "query": query.to_string() });
-        self.post(Target::new(["bulk", "preview"]), body.to_string()).await
+        self.ask(Target::new(["bulk", "preview"]), body.to_string()).await
     }
 
     async fn bulk(&self, bulk: BulkId) -> Result<BulkView, OperateError> {

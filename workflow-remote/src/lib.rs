@@ -76,13 +76,14 @@ impl Remote {
         Ok(Self { base, authorization: None, timeout: Self::DEFAULT_TIMEOUT, http })
     }
 
-    /// Sends this bearer token with each request. Default: none.
+    /// Sends this bearer token with each request, without spaces and line breaks around it, as a
+    /// token from a file has them. Default: none.
     ///
     /// # Errors
     /// [`BadInput`](OperateErrorCode::BadInput) if the token has other characters than visible
     /// ASCII.
     pub fn token(mut self, token: impl AsRef<str>) -> Result<Self, OperateError> {
-        let value = HeaderValue::from_str(&format!("Bearer {}", token.as_ref()));
+        let value = HeaderValue::from_str(&format!("Bearer {}", token.as_ref().trim()));
         let mut value = value.map_err(|_| refused("the token cannot be sent", "use visible ASCII characters"))?;
         value.set_sensitive(true);
         self.authorization = Some(value);
@@ -184,6 +185,8 @@ mod tests {
         let remote = Remote::new("http://a/").unwrap().token("s3cr3t").unwrap();
         assert_eq!(remote.base, "http://a");
         assert!(!format!("{remote:?}").contains("s3cr3t"));
-        assert!(Remote::new("http://a/").unwrap().token("s3cr3t\n").unwrap_err().to_string().contains("visible"));
+        assert!(Remote::new("http://a/").unwrap().token("s3c\nr3t").unwrap_err().to_string().contains("visible"));
+        let of_file = Remote::new("http://a/").unwrap().token("s3cr3t\n").unwrap();
+        assert_eq!(of_file.authorization, remote.authorization);
     }
 }

@@ -13,13 +13,20 @@ use tokio::time::timeout;
 use workflow_sdk::operate::{OperateError, OperateErrorCode};
 
 use crate::Remote;
-use crate::answer::{self, Reply};
+use crate::answer::{self, EFFECT_UNKNOWN, Reply};
 
 /// The largest answer, in bytes: the largest payload and a little around it.
 const LARGEST_ANSWER: usize = 80 * 1024 * 1024;
 
 /// The characters that stand as they are in a part of a path or in a value of a parameter.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Whether a request may change something on the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Reads,
+    Changes,
+}
 
 /// A path below `/api/v1` with its parameters.
 pub(crate) struct Target {
@@ -59,18 +66,29 @@ impl Remote {
         target: Target,
         time: Duration,
     ) -> Result<T, OperateError> {
-        answer::read(&self.base, self.send(Method::GET, target, Bytes::new(), time).await?)
+        self.send((Method::GET, Effect::Reads), target, Bytes::new(), time).await
+    }
+
+    /// Posts a question, which changes nothing.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, target: Target, body: String) -> Result<T, OperateError> {
+        self.send((Method::POST, Effect::Reads), target, body.into(), self.timeout).await
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(&self, target: Target, body: String) -> Result<T, OperateError> {
-        answer::read(&self.base, self.send(Method::POST, target, body.into(), self.timeout).await?)
+        self.send((Method::POST, Effect::Changes), target, body.into(), self.timeout).await
     }
 
     pub(crate) async fn put<T: DeserializeOwned>(&self, target: Target, body: String) -> Result<T, OperateError> {
-        answer::read(&self.base, self.send(Method::PUT, target, body.into(), self.timeout).await?)
+        self.send((Method::PUT, Effect::Changes), target, body.into(), self.timeout).await
     }
 
-    async fn send(&self, method: Method, target: Target, body: Bytes, time: Duration) -> Result<Reply, OperateError> {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        (method, effect): (Method, Effect),
+        target: Target,
+        body: Bytes,
+        time: Duration,
+    ) -> Result<T, OperateError> {
         let url = format!("{}/api/v1{}", self.base, target.text);
         let mut request = Request::builder().method(method).uri(url).header(ACCEPT, "application/json");
         if !body.is_empty() {
@@ -81,14 +99,25 @@ impl Remote {
         }
         let request =
             request.body(Full::new(body)).map_err(|error| crate::refused(error.to_string(), "use other names"))?;
-        timeout(time, self.exchange(request)).await.unwrap_or_else(|_| {
+        let reply = timeout(time, self.exchange(request, effect)).await.unwrap_or_else(|_| {
             let message = format!("{} did not answer within {} s", self.base, time.as_secs_f64());
-            Err(OperateError::new(OperateErrorCode::TimedOut, message, "try again, or with a longer timeout"))
-        })
+            let help = match effect {
+                Effect::Reads => "try again, or with a longer timeout",
+                Effect::Changes => EFFECT_UNKNOWN,
+            };
+            Err(OperateError::new(OperateErrorCode::TimedOut, message, help))
+        })?;
+        answer::read(&self.base, reply, effect)
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Reply, OperateError> {
-        let response = self.http.request(request).await.map_err(|error| answer::unreached(&self.base, &error))?;
+    async fn exchange(&self, request: Request<Full<Bytes>>, effect: Effect) -> Result<Reply, OperateError> {
+        let response = self.http.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                answer::unreached(&self.base, &error)
+            } else {
+                answer::lost(&self.base, &error, effect)
+            }
+        })?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
         let body = body.map_err(|error| {
@@ -96,7 +125,7 @@ impl Remote {
             if is_too_large {
                 answer::too_large(&self.base, LARGEST_ANSWER)
             } else {
-                answer::unreached(&self.base, &*error)
+                answer::lost(&self.base, &*error, effect)
             }
         })?;
         Ok(Reply { status, body: body.to_bytes() })

@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
 use workflow_http::{Access, Actor, router};
 use workflow_remote::Remote;
 use workflow_sdk::Timestamp;
 use workflow_sdk::operate::{
     Action, BackfillSchedule, Change, CreateSchedule, Cursor, ForkRun, ListApprovals, ListAudit, ListChanges,
-    ListEmitted, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListTimeline, Operate, OperateError,
-    OperateErrorCode, Order, OrderOutcome, Payload, PayloadOf, RunId, StartRun,
+    ListEmitted, ListGates, ListHistory, ListRuns, ListSchedules, ListSeats, ListTimeline, Operate, OperateBulk,
+    OperateError, OperateErrorCode, Order, OrderOutcome, Payload, PayloadOf, RunId, StartRun,
 };
 use workflow_sdk::prelude::*;
 use workflow_tests::{Database, Live, LocalWorker};
@@ -43,6 +46,18 @@ async fn serve(app: Router) -> String {
     let service = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(listener, service).await });
     format!("http://{address}")
+}
+
+/// Listens on a port of this machine, reads from each connection and closes it without an answer.
+fn closing() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            drop(stream.unwrap().read(&mut [0; 64 * 1024]));
+        }
+    });
+    url
 }
 
 async fn remote_of(live: &Live) -> Remote {
@@ -248,6 +263,32 @@ async fn a_server_that_refuses_or_is_away_is_told_apart() {
     let error = away.counts().await.unwrap_err();
     assert_eq!(error.code, OperateErrorCode::Unavailable);
     assert!(error.message.contains("cannot be reached"), "{error}");
+    let error = away.perform(Order::new(Action::ResumeQueue { queue: "default".into() })).await.unwrap_err();
+    assert!(error.message.contains("cannot be reached") && error.help.contains("the URL"), "{error}");
+
+    // Servers that may have carried a change out.
+    let hanging = serve(Router::new().fallback(std::future::pending::<&str>)).await;
+    let proxy = serve(Router::new().fallback(async || (StatusCode::BAD_GATEWAY, "<html>"))).await;
+    for (url, millis, code, says) in [
+        (closing(), 60_000, OperateErrorCode::Unavailable, "was lost before its answer"),
+        (hanging, 200, OperateErrorCode::TimedOut, "did not answer within"),
+        (proxy, 60_000, OperateErrorCode::Unavailable, "answered 502"),
+    ] {
+        let remote = Remote::new(&url).unwrap().timeout(Duration::from_millis(millis));
+        let resume = Order::new(Action::ResumeQueue { queue: "default".into() });
+        let query: workflow_sdk::operate::Query = "".parse().unwrap();
+        for (error, is_change) in [
+            (remote.perform(resume).await.unwrap_err(), true),
+            (remote.start_flow(&json!({})).await.unwrap_err(), true),
+            (remote.deploy_flow::<Value>("order", &json!({})).await.unwrap_err(), true),
+            (remote.counts().await.unwrap_err(), false),
+            (remote.bulk_preview(&query).await.unwrap_err(), false),
+            (remote.check_flow::<Value>(&json!({}), false).await.unwrap_err(), false),
+        ] {
+            assert!(error.code == code && error.message.contains(says), "{error:?}");
+            assert_eq!(error.help.contains("look whether it took effect"), is_change, "{error:?}");
+        }
+    }
     live.sweep().await;
 }
 

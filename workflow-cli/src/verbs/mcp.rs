@@ -16,15 +16,13 @@ const UNNAMED: &str = "agent";
 /// Serves agents until their side is closed, or the process is interrupted.
 pub(super) async fn serve(target: Target, output: &Output, arguments: Arguments) -> Result<Exit, Failure> {
     let actor = actor(&arguments);
-    let mcp = interface(target).await?;
-    match arguments.http {
-        None => {
-            let served = mcp.serve_stdio(actor, &Access::local()).await;
-            served.map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
-            Ok(Exit::Ok)
-        }
-        Some(address) => listen(mcp, access(actor), address, output).await,
-    }
+    let Some(address) = arguments.http else {
+        let served = interface(target).await?.serve_stdio(actor, &Access::local()).await;
+        served.map_err(|error| Failure::new(Exit::Error, error.to_string()))?;
+        return Ok(Exit::Ok);
+    };
+    let access = access(actor)?;
+    listen(interface(target).await?, access, address, output).await
 }
 
 fn actor(arguments: &Arguments) -> Actor {
@@ -44,11 +42,11 @@ async fn interface(target: Target) -> Result<Mcp, Failure> {
 }
 
 /// Returns the access: by the token of the environment, or from this machine only.
-fn access(actor: Actor) -> Access {
-    match std::env::var(crate::server::TOKEN) {
-        Ok(token) if !token.is_empty() => Access::token(token, actor),
-        _ => Access::local_as(actor),
-    }
+fn access(actor: Actor) -> Result<Access, Failure> {
+    Ok(match crate::server::token()? {
+        Some(token) => Access::token(token, actor),
+        None => Access::local_as(actor),
+    })
 }
 
 async fn listen(mcp: Mcp, access: Access, address: SocketAddr, output: &Output) -> Result<Exit, Failure> {

@@ -39,13 +39,14 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         let first = server.send("POST", "/api/v1/runs", &key, &started.to_string());
         let run = first.json()["run"].as_str().unwrap().to_owned();
         assert_eq!((first.status, first.json()["outcome"].as_str()), (201, Some("started")));
-        assert!(first.head.contains(&format!("location: runs/{run}")), "{}", first.head);
+        assert_eq!(server.get(&first.location("/api/v1/runs")).json()["id"], run.as_str());
         let again = server.send("POST", "/api/v1/runs", &key, &started.to_string());
         assert_eq!((again.status, again.json()["run"].as_str()), (200, Some(run.as_str())));
         let ended = server.get(&format!("/api/v1/runs/{run}/result?wait=60s")).json();
         assert_eq!((ended["status"].as_str(), &ended["output"]["json"]), (Some("succeeded"), &json!(42)));
         let waited = server.post("/api/v1/runs?wait=60", &json!({ "workflow": "doubled", "input": 4 }));
         assert_eq!((waited.status, &waited.json()["output"]["json"]), (200, &json!(8)));
+        assert_eq!(server.get(&waited.location("/api/v1/runs?wait=60")).json()["id"], waited.json()["id"]);
 
         let greeted = server.start_run(&json!({ "workflow": "greets", "input": null }));
         let waiting = server.get(&format!("/api/v1/runs/{greeted}/result"));
@@ -69,6 +70,14 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         queue("").refuses(400, "bad_input");
         let placed = server.get(&big).json();
         assert_eq!((&placed["queue"], &placed["priority"]), (&json!("slow"), &json!("high")), "{placed}");
+        let keyed = |body: Value| {
+            let key = [("Content-Type", "application/json"), ("Idempotency-Key", "go-1")];
+            server.send("POST", &format!("{big}/signals"), &key, &body.to_string())
+        };
+        let signal = json!({ "name": "go", "payload": 1 });
+        assert_eq!(keyed(signal.clone()).json()["outcome"], "signaled");
+        assert_eq!(keyed(signal).json()["outcome"], "already_signaled");
+        keyed(json!({ "name": "go", "payload": 1, "key": "go-2" })).refuses(400, "bad_input");
         assert_eq!(server.send("POST", &format!("{big}/cancel?reason=a+test"), &[], "").json()["outcome"], "canceled");
         assert_eq!(server.send("DELETE", &big, &[], "").json()["outcome"], "deleted");
         server.get(&big).refuses(404, "not_found");
@@ -84,9 +93,15 @@ async fn an_application_starts_runs_and_operates(database: Database) {
         assert_eq!((of_step("double")[0]["step"].clone(), of_step("other")), (json!("double"), json!([])));
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/timeline")).json()["rows"][0]["step"], "double");
         assert_eq!(server.get(&format!("/api/v1/runs/{run}/payload?of=input")).json()["json"], 21);
-        let fork = server.post(&format!("/api/v1/runs/{run}/fork"), &json!({ "input": 50 })).json();
-        let fork = format!("/api/v1/runs/{}/result?wait=60s", fork["run"].as_str().unwrap());
-        assert_eq!(server.get(&fork).json()["output"]["json"], 100);
+        let forking = format!("/api/v1/runs/{run}/fork");
+        let key = [("Content-Type", "application/json"), ("Idempotency-Key", "fork-1")];
+        let fork = server.send("POST", &forking, &key, &json!({ "input": 50 }).to_string());
+        assert_eq!(fork.status, 201, "{}", fork.text);
+        let again = server.send("POST", &forking, &key, &json!({ "input": 50 }).to_string());
+        assert_eq!((again.status, &again.json()["run"]), (200, &fork.json()["run"]), "{}", again.text);
+        let place = fork.location(&forking);
+        assert_eq!(server.get(&place).json()["id"], fork.json()["run"]);
+        assert_eq!(server.get(&format!("{place}/result?wait=60s")).json()["output"]["json"], 100);
         let order = json!({ "action": "pause_queue", "queue": "default", "reason": "a test" });
         assert_eq!(server.post("/api/v1/orders", &order).json()["outcome"], "changed");
         assert_eq!(server.get("/api/v1/queues").json()[0]["pause"]["reason"], "a test");

@@ -19,6 +19,22 @@ impl Response {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.text))
     }
 
+    /// Returns the path to which the header `Location` leads from the path of the request.
+    pub(crate) fn location(&self, path: &str) -> String {
+        let to = self.head.lines().find_map(|line| line.strip_prefix("location: "));
+        let to = to.unwrap_or_else(|| panic!("there is no Location: {}", self.head));
+        let mut parts: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
+        parts.pop();
+        for part in to.split('/') {
+            if part == ".." {
+                parts.pop();
+            } else {
+                parts.push(part);
+            }
+        }
+        parts.join("/")
+    }
+
     /// Checks that this is a problem with the code, which says how to go on.
     pub(crate) fn refuses(&self, status: u16, code: &str) -> Value {
         let problem = self.json();

@@ -1,7 +1,7 @@
 //! Each route with each fault that does not lie in its input: no token, another token, a role that
 //! is too low, an interface that only reads, and a database that is away. On each database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::common::{Response, Server, beside};
@@ -25,18 +25,32 @@ struct Request {
 impl Request {
     /// Sends it. No answer shows the token or where the database is.
     fn send(&self, server: &Server, run: &str, secrets: &[String]) -> Response {
-        let path = format!("/api/v1{}", self.path.replace("{run}", run));
-        let answer = match &self.body {
+        let answer = self.send_with(server, run, "");
+        for secret in secrets {
+            assert!(!answer.text.contains(secret), "{} {}: {}", self.method, self.path, answer.text);
+        }
+        answer
+    }
+
+    /// Sends it with this behind its path.
+    fn send_with(&self, server: &Server, run: &str, parameter: &str) -> Response {
+        let path = format!("/api/v1{}{parameter}", self.path.replace("{run}", run));
+        match &self.body {
             Value::Null => server.send(self.method, &path, &[], ""),
             body => {
                 let json = [("Content-Type", "application/json")];
                 server.send(self.method, &path, &json, &body.to_string().replace("{run}", run))
             }
-        };
-        for secret in secrets {
-            assert!(!answer.text.contains(secret), "{} {path}: {}", self.method, answer.text);
         }
-        answer
+    }
+
+    /// Returns the names of the parameters behind the question mark that the document gives it.
+    fn parameters<'d>(&self, document: &'d Value) -> BTreeSet<&'d str> {
+        let paths = document["paths"].as_object().unwrap().iter();
+        let method = self.method.to_lowercase();
+        let of_path = paths.filter(|(path, methods)| methods.get(&method).is_some() && self.is_of(&method, path));
+        let (_, methods) = of_path.min_by_key(|(path, _)| path.matches('{').count()).unwrap();
+        names_in(&methods[&method])
     }
 
     /// Returns whether it is one of this operation of the document.
@@ -46,6 +60,15 @@ impl Request {
         let fits = |(part, wanted): (&&str, &&str)| wanted.starts_with('{') || part == wanted;
         self.method.eq_ignore_ascii_case(method) && parts.len() == wanted.len() && parts.iter().zip(&wanted).all(fits)
     }
+}
+
+/// Returns the names of an operation's parameters behind the question mark.
+fn names_in(operation: &Value) -> BTreeSet<&str> {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    parameters
+        .filter(|parameter| parameter["in"] == "query")
+        .filter_map(|parameter| parameter["name"].as_str())
+        .collect()
 }
 
 fn reads(path: &'static str) -> Request {
@@ -168,6 +191,34 @@ fn the_table_has_every_route_of_the_document() {
             assert!(requests.iter().any(|request| request.is_of(method, path)), "{method} {path} is not tried");
         }
     }
+}
+
+/// A parameter that is dropped without a word leaves out a reason, a wait or a part of a query.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_route_refuses_the_parameters_of_other_routes() {
+    let live = Live::new(Database::Sqlite).await;
+    let server = serve(&live, Access::open()).await;
+    let run = live.client.start_by_name("without_code", &1.into()).await.unwrap().id().to_string();
+    beside(move || {
+        let document: Value = serde_json::from_str(include_str!("../../openapi.json")).unwrap();
+        let operations = document["paths"].as_object().unwrap().values().filter_map(Value::as_object);
+        let all: BTreeSet<&str> = operations.flat_map(|methods| methods.values()).flat_map(names_in).collect();
+        assert!(all.contains("direction") && all.contains("wait"), "{all:?}");
+        let of_flows = if cfg!(feature = "flows") { requests_of_flows() } else { Vec::new() };
+        for request in requests().into_iter().chain(of_flows) {
+            let known = request.parameters(&document);
+            // A route without any reads none.
+            let others = all.iter().chain(&["nonsense"]).filter(|name| !known.is_empty() && !known.contains(*name));
+            for name in others {
+                let mark = if request.path.contains('?') { '&' } else { '?' };
+                let answer = request.send_with(&server, &run, &format!("{mark}{name}=1"));
+                assert_eq!(answer.status, 400, "{} {} {name}: {}", request.method, request.path, answer.text);
+                answer.refuses(400, "bad_input");
+            }
+        }
+    })
+    .await;
+    live.sweep().await;
 }
 
 /// Serves all routes that are compiled in.
