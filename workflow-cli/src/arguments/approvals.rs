@@ -13,6 +13,13 @@ pub(crate) enum ApprovalsVerb {
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
     },
+    /// Show what is asked: the question, the values to decide by, and the options
+    Show {
+        /// The run: its id, or the beginning or end of the id
+        run: String,
+        /// The name of the approval or decision; default: all that the run waits for
+        approval: Option<String>,
+    },
     /// Approve
     Approve(Decide),
     /// Reject

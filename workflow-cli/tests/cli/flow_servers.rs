@@ -278,6 +278,41 @@ async fn a_server_refuses_what_it_cannot_do() {
 const ASKS: &str = "flow: 1\nname: asks\ndo: [ { id: way, decision: { prompt: Which?, options: { post: p, van: v } } } ]\n\
                     output: { way: \"{{steps.way.choice}}\" }\n";
 
+const REFUNDS: &str = "flow: 1\nname: refunds\ninput: { type: object, properties: { id: { type: string } } }\n\
+    do: [ { id: gate, approval: { to: [ops, finance], title: \"Refund {{input.id}}?\", show: { cents: 4200 } } } ]\n";
+
+/// The question of an approval is listed and shown, on the database and by its server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_shows_what_it_is_about() {
+    let live = Live::new(Database::Sqlite).await;
+    let working = LocalWorker::start(live.worker(runtime()).register(flow));
+    let url = serve(router_with_flows(live.client.clone(), by_token(), flows(&live).await)).await;
+    for shell in [Shell::of(&live), Shell::new(url, None, Some("operator-olga"))] {
+        let refunds = check(REFUNDS, &Options::default()).flow.unwrap();
+        let start = FlowStart::new(refunds).input(serde_json::json!({ "id": "o-7" }));
+        let run = live.client.start_definition(start).await.unwrap();
+        until("the approval", async || {
+            let list = ListApprovals::new().run(run.id());
+            (live.client.operate().approvals(list).await.ok()?.items.len() == 1).then_some(())
+        })
+        .await;
+        let id = run.id().to_string();
+        shell.check(&["approvals", "list"], 0, "Refund o-7?");
+        let shown = shell.check(&["approvals", "show", &id], 0, "approval gate of refunds");
+        for words in ["asks ops, finance", "question Refund o-7?", "shows cents: 4200"] {
+            assert!(shown.contains(words), "no {words:?} in {shown}");
+        }
+        let json = shell.check(&["approvals", "show", &id, "gate", "--json"], 0, "\"key\": \"gate\"");
+        assert!(json.contains("\"cents\": 4200"), "{json}");
+        shell.check(&["approvals", "show", &id, "gat"], 4, "it waits for: gate");
+        shell.check(&["approvals", "approve", &id, "gate"], 0, "");
+        run.result().await.unwrap();
+        shell.check(&["approvals", "show", &id], 4, "waits for no approval");
+    }
+    working.stop().await;
+    live.sweep().await;
+}
+
 /// A decision is listed beside approvals, and answered by the name of an option, on the database
 /// and by its server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

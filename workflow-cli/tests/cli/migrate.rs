@@ -49,7 +49,7 @@ const ID: &str = "01900000-0000-7000-8000-000000000000";
 
 /// A command of each verb that opens the tables of the engine. `{run}` stands for the id of a run,
 /// `{flow}` for the file of a flow, and `{other}` for another database.
-const COMMANDS: [&str; 71] = [
+const COMMANDS: [&str; 72] = [
     "runs start doubled --input 21",
     "runs list",
     "runs show {run}",
@@ -69,6 +69,7 @@ const COMMANDS: [&str; 71] = [
     "runs signal {run} --name go",
     "counts",
     "approvals list",
+    "approvals show {run}",
     "approvals approve {run} ship",
     "approvals reject {run} ship",
     "approvals choose {run} triage resolve",

@@ -14,10 +14,12 @@ use crate::problem::Problem;
 use crate::visit::Visit;
 use crate::{Shared, clock, status};
 
-use super::decisions::{Asked, SHORT, asked, cut};
+use super::decisions::{Asked, SHORT, asked, cut, shown};
 
-/// The most approvals and decisions of one page. Each decision costs the read of its question.
+/// The most approvals and decisions of one page. Each one of a flow costs the read of its question.
 const ROWS: u32 = 50;
+/// The most values beside a question that are drawn in a row. The page of the run has more.
+const SHOWN_IN_ROW: usize = 5;
 
 /// `GET /approvals`.
 pub(crate) async fn show(
@@ -79,6 +81,7 @@ fn row(visit: &Visit, asked: &Asked) -> Markup {
                 @if let Some(question) = &asked.question {
                     @let prompt = cut(&question.prompt, SHORT);
                     div.dim.cut-off dir="auto" title=(prompt) { (prompt) }
+                    (shown(question, SHOWN_IN_ROW, SHORT))
                 }
             }
             td.cut-off {

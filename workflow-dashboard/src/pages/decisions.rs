@@ -1,9 +1,9 @@
-//! The answers that runs wait for: approvals, and decisions with their questions.
+//! The answers that runs wait for: approvals and decisions, with their questions.
 
 use futures::future::join_all;
 use maud::{Markup, html};
 use serde_json::Value;
-use workflow_flows::{OpenDecision, read_decision};
+use workflow_flows::{OpenQuestion, is_flow, read_question};
 use workflow_sdk::operate::{Operate, Role};
 use workflow_sdk::{ApprovalKind, PendingApproval};
 
@@ -18,6 +18,8 @@ const AT_ONCE: usize = 8;
 pub(super) const SHORT: usize = 300;
 /// The most characters of a prompt where it is answered.
 const LONG: usize = 2_000;
+/// The most values beside a question that are drawn.
+pub(super) const MOST_SHOWN: usize = 20;
 /// The most options that are drawn. The others are chosen by their names.
 const MOST_OPTIONS: usize = 50;
 
@@ -25,11 +27,11 @@ const MOST_OPTIONS: usize = 50;
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) wait: PendingApproval,
-    /// The question of a decision. `None`: it is hidden from the visitor, or there is none.
-    pub(super) question: Option<OpenDecision>,
+    /// The question of a flow. `None`: it is hidden from the visitor, or there is none.
+    pub(super) question: Option<OpenQuestion>,
 }
 
-/// Reads the questions of decisions, if the visitor may see payloads. A question that cannot be
+/// Reads the questions of flows, if the visitor may see payloads. A question that cannot be
 /// read is left out, because it must not hide the others.
 pub(super) async fn asked(operate: &dyn Operate, visit: &Visit, waits: Vec<PendingApproval>) -> Vec<Asked> {
     let mut questions = Vec::with_capacity(waits.len());
@@ -39,18 +41,54 @@ pub(super) async fn asked(operate: &dyn Operate, visit: &Visit, waits: Vec<Pendi
     waits.into_iter().zip(questions).map(|(wait, question)| Asked { wait, question }).collect()
 }
 
-async fn question(operate: &dyn Operate, visit: &Visit, wait: &PendingApproval) -> Option<OpenDecision> {
-    if wait.kind != ApprovalKind::Decision || !visit.actor.payloads {
+async fn question(operate: &dyn Operate, visit: &Visit, wait: &PendingApproval) -> Option<OpenQuestion> {
+    let may_have_one = wait.kind == ApprovalKind::Decision || is_flow(&wait.lane.workflow);
+    if !may_have_one || !visit.actor.payloads {
         return None;
     }
-    let mut question = read_decision(operate, wait.run_id, &wait.key).await.ok().flatten()?;
+    let mut question = read_question(operate, wait.run_id, &wait.key).await.ok().flatten()?;
     // A flow may render a prompt as large as a payload, and a page has many questions.
     question.prompt = cut(&question.prompt, LONG);
     for (_, meaning) in &mut question.options {
         *meaning = cut(meaning, SHORT);
     }
-    question.show = Value::Null;
+    question.show = bounded(question.show);
     Some(question)
+}
+
+/// Returns the first of the values that are shown beside a question, as texts that are not too
+/// long.
+fn bounded(show: Value) -> Value {
+    let text = |value: Value| match value {
+        Value::Null => Value::Null,
+        Value::String(text) => Value::from(cut(&text, LONG)),
+        value => Value::from(cut(&value.to_string(), LONG)),
+    };
+    match show {
+        // One more than is drawn says that there are more.
+        Value::Object(values) => {
+            values.into_iter().take(MOST_SHOWN + 1).map(|(name, value)| (name, text(value))).collect()
+        }
+        value => text(value),
+    }
+}
+
+/// Draws the first of the values beside a question, each with its name.
+pub(super) fn shown(question: &OpenQuestion, most: usize, longest: usize) -> Markup {
+    let text = |value: &Value| cut(value.as_str().unwrap_or("—"), longest);
+    html! {
+        @match &question.show {
+            Value::Null => {},
+            Value::Object(values) => dl.kv.shown {
+                @for (name, value) in values.iter().take(most) {
+                    dt.cut-off title=(cut(name, SHORT)) { (cut(name, SHORT)) }
+                    dd dir="auto" { (text(value)) }
+                }
+                @if values.len() > most { dt { "…" } dd.faint { "more than is shown here" } }
+            },
+            value => p.shown.wrap dir="auto" { (text(value)) },
+        }
+    }
 }
 
 /// Returns the beginning of a text that is longer than this many characters.
@@ -75,14 +113,17 @@ impl Asked {
         html! {
             div.asks {
                 span.wait { (Icon::APPROVALS.draw()) }
-                p {
-                    b { (wait.key) } " asks " (cut(self.to().unwrap_or(asks), SHORT))
-                    span.faint {
-                        " · since "
-                        (clock::at(wait.since, visit.now))
-                        @if let Some(until) = wait.until { ", until " (clock::at(until, visit.now)) }
+                div {
+                    p {
+                        b { (wait.key) } " asks " (cut(self.to().unwrap_or(asks), SHORT))
+                        span.faint {
+                            " · since "
+                            (clock::at(wait.since, visit.now))
+                            @if let Some(until) = wait.until { ", until " (clock::at(until, visit.now)) }
+                        }
+                        @if let Some(question) = question { br; span.wrap dir="auto" { (question.prompt) } }
                     }
-                    @if let Some(question) = question { br; span.wrap dir="auto" { (question.prompt) } }
+                    @if let Some(question) = question { (shown(question, MOST_SHOWN, LONG)) }
                 }
                 div.right.acts { (self.answers(visit)) }
             }
@@ -100,7 +141,11 @@ impl Asked {
         let run = status::short_id(*run_id);
         let offer = |action, label, word: &str| {
             let sentence = format!("Run {run} goes on with your name and {word} for {key}. A decision is final.");
-            Offer::new(action, label, Role::Operator, sentence).with("run", run_id).with("step", key).fields(note())
+            let fields = html! {
+                @if let Some(question) = &self.question { p.wrap dir="auto" { b { (question.prompt) } } }
+                (note())
+            };
+            Offer::new(action, label, Role::Operator, sentence).with("run", run_id).with("step", key).fields(fields)
         };
         html! {
             (offer("approve", "Approve", "an approval").draw(visit))

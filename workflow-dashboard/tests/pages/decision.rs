@@ -138,6 +138,51 @@ async fn a_visit_that_failed_before_it_waited_is_counted() {
     live.sweep().await;
 }
 
+/// The approval of the second item is another wait than that of the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_shows_what_it_is_about() {
+    const REFUNDS: &str = "flow: 1\nname: refunds\n\
+         input: { type: object, properties: { orders: { type: array, items: { type: string } } } }\ndo:\n  \
+         - id: each\n    loop: { for: \"{{input.orders}}\", max: 5 }\n    do: [ { id: gate, approval: { to: [ops, finance], \
+         title: \"Refund <{{item}}>?\", show: { order: \"{{item}}\", cents: 4200, why: ~ } } } ]\n";
+    let live = Live::new(Database::Sqlite).await;
+    let working = LocalWorker::start(live.worker(FlowRuntime::builder().build()).register(flow));
+    let start = FlowStart::new(parsed(REFUNDS)).input(json!({ "orders": ["o-1", "o-2"] }));
+    let run = live.client.start_definition(start).await.unwrap();
+    for order in ["o-1", "o-2"] {
+        let wait = until("the approval", async || {
+            let wait = live.client.approvals().await.ok()?.pop()?;
+            (live.client.approvals().await.ok()?.len() == 1).then_some(wait)
+        })
+        .await;
+        let by = |actor: Actor| Access::by(move |_| std::future::ready(Some(actor.clone())));
+        let mut olga = Browser::start(&live, by(Actor::operator("olga"))).await;
+        let blind = Browser::start(&live, by(Actor::operator("eve").without_payloads())).await;
+        let (id, key) = (run.id().to_string(), wait.key.clone());
+        beside(move || {
+            for path in ["/approvals".to_owned(), format!("/runs/{id}")] {
+                let page = olga.get(&path);
+                page.is_page(200).shows(&format!("Refund &lt;{order}&gt;?")).shows("ops, finance");
+                page.shows(&format!("order</dt><dd dir=\"auto\">{order}</dd>"));
+                page.shows("cents</dt><dd dir=\"auto\">4200</dd>").shows("why</dt><dd dir=\"auto\">—</dd>");
+                blind.get(&path).is_page(200).hides("Refund &lt;").hides("4200").shows(&key);
+            }
+            olga.visit();
+            let fields = [("action", "approve"), ("run", id.as_str()), ("step", key.as_str()), ("back", "/approvals")];
+            assert_eq!(olga.submit(&fields).status, 303);
+        })
+        .await;
+        until("the answer", async || {
+            let waits = live.client.approvals().await.ok()?;
+            waits.iter().all(|other| other.key != wait.key).then_some(())
+        })
+        .await;
+    }
+    let _: Value = run.result().await.unwrap();
+    working.stop().await;
+    live.sweep().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_question_is_cut() {
     let live = Live::new(Database::Sqlite).await;
