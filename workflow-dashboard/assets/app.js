@@ -79,12 +79,33 @@ let isTold = false;
 let noStreamUntil = 0;
 let isLooking = false;
 let isStale = false;
+// The content has other rows or parts than the page, which could not be replaced.
+let isWaiting = false;
 // The page itself is fresh; the stream asks for what has changed since, once it is open.
 let nextLook = Date.now() + interval;
 
-const isBusy = (element) =>
+// The boxes of runs do not count: a refresh carries them over.
+function isFilled(field) {
+  if (field.matches('input[name="run"]')) return false;
+  if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+  if (!field.matches("select")) return field.value !== field.defaultValue;
+  const first = [...field.options].findIndex((option) => option.defaultSelected);
+  return field.selectedIndex !== Math.max(0, first);
+}
+
+const isInUse = (element) =>
   element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button")
   || element.querySelector("details[open]") !== null;
+// A form that was closed still has what was typed in it.
+const isBusy = (element) => isInUse(element) || all("input, textarea, select", element).some(isFilled);
+
+// What is about to be clicked must not move.
+const isAimedAt = () => main.querySelector(":is(tr, a, button, summary, [data-key]):hover") !== null;
+
+// The rows of a part are refreshed with it.
+const rowsOf = (within) =>
+  new Map(all("[data-row]", within).filter((row) => !row.closest("[data-key]")).map((row) => [row.dataset.row, row]));
+const hasOlder = (within) => within.querySelector('a[rel="next"]') !== null;
 
 function showState() {
   const button = document.querySelector("[data-live-switch]");
@@ -104,23 +125,30 @@ function replace(old, fresh) {
   return false;
 }
 
-// Rows keep their places. New ones are counted, and shown once they are asked for. Returns true if
-// a row had to stay as it was.
-function refreshRows(fresh) {
-  const known = new Map(all("[data-row]", main).map((row) => [row.dataset.row, row]));
-  let newer = 0;
-  let isSkipped = false;
-  for (const row of all("[data-row]", fresh)) {
-    const old = known.get(row.dataset.row);
-    if (!old) newer += 1;
-    else if (replace(old, row)) isSkipped = true;
+// Shows these words in the banner. Without words, hides it.
+function tell(words) {
+  let banner = main.querySelector("[data-newer]");
+  if (!banner && !words) return;
+  if (!banner) {
+    banner = Object.assign(document.createElement("div"), { className: "newrows", ariaLive: "polite" });
+    banner.dataset.newer = "";
+    const link = Object.assign(document.createElement("a"), { href: location.pathname + location.search });
+    link.dataset.newerCount = "";
+    banner.append(link);
+    main.prepend(banner);
   }
-  const banner = main.querySelector("[data-newer]");
-  if (!banner || !main.querySelector("[data-rows]")) return isSkipped;
-  banner.hidden = newer === 0;
-  banner.querySelector("[data-newer-count]").textContent =
-    newer >= known.size && newer > 0 ? "Many newer runs" : newer === 1 ? "1 newer run" : `${newer} newer runs`;
-  return isSkipped;
+  banner.hidden = !words;
+  banner.querySelector("[data-newer-count]").textContent = words;
+}
+
+// Returns true if the row had to stay as it was.
+function markGone(row) {
+  if (row.classList.contains("gone")) return false;
+  if (isBusy(row)) return true;
+  row.classList.add("gone");
+  row.querySelector('input[name="run"]')?.remove();
+  row.querySelector(".now .clamp")?.replaceChildren("no longer matches");
+  return false;
 }
 
 // Returns true if something of the fresh content is not shown yet, because the page was in use.
@@ -130,22 +158,43 @@ function refresh(text) {
   const chosen = new Set(all('input[name="run"]:checked', main).map((box) => box.value));
   for (const box of all('input[name="run"]', fresh)) box.checked = chosen.has(box.value);
   // Before rows move from the fresh content into the page.
-  const names = (within) => new Set(all("[data-row]", within).map((row) => row.dataset.row));
-  const [had, has] = [names(main), names(fresh)];
-  const isGone = !main.querySelector("[data-rows]") && [...had].some((name) => !has.has(name));
-  const isFirst = (had.size > 0) !== (has.size > 0);
+  const [had, has] = [rowsOf(main), rowsOf(fresh)];
+  const lost = [...had.keys()].filter((name) => !has.has(name));
+  const found = [...has.keys()].filter((name) => !had.has(name));
   const keys = (within) => all("[data-key]", within).map((part) => part.dataset.key).join(" ");
-  const isNew = !main.querySelector("[data-rows]") && [...has].some((name) => !had.has(name));
-  const isOther = isGone || isFirst || isNew || keys(main) !== keys(fresh);
-  if (isOther && !isBusy(main) && !main.matches(":hover")) {
+  // The rows of the newest runs keep their places.
+  const isList = main.querySelector("[data-rows]") !== null;
+  const isOther =
+    (had.size > 0) !== (has.size > 0) || keys(main) !== keys(fresh) || (!isList && lost.length + found.length > 0);
+  isWaiting = isOther && (isBusy(main) || isAimedAt());
+  if (isOther && !isWaiting) {
+    const picked = main.querySelector("[data-row].picked")?.dataset.row;
     main.replaceChildren(...fresh.childNodes);
+    has.get(picked)?.classList.add("picked");
     return false;
   }
-  let isSkipped = refreshRows(fresh) || isOther;
+  let isSkipped = isOther;
   for (const part of all("[data-key]", main)) {
     const other = fresh.querySelector(`[data-key="${part.dataset.key}"]`);
     if (other && replace(part, other)) isSkipped = true;
   }
+  for (const [name, row] of has) if (had.has(name) && replace(had.get(name), row)) isSkipped = true;
+  let words = isOther ? `This ${had.size + has.size > 0 ? "list" : "page"} has changed` : "";
+  if (isList) {
+    // They stand in the order of their ids, the newest first.
+    const [newest, oldest, last] = [[...had.keys()][0], [...had.keys()].at(-1), [...has.keys()].at(-1)];
+    const newer = found.filter((name) => name > newest).length;
+    const older = found.filter((name) => name < oldest).length;
+    for (const name of lost) if ((name > last || !hasOlder(fresh)) && markGone(had.get(name))) isSkipped = true;
+    // Older runs fill up a page that has lost some.
+    const isAmong = newer + older < found.length || older > (hasOlder(main) ? lost.length : 0);
+    if (newer === 1) words = "1 newer run";
+    else if (newer > 0) words = newer === has.size && hasOlder(fresh) ? "Many newer runs" : `${newer} newer runs`;
+    else if (isAmong) words = "This list has changed";
+  }
+  // A form that was closed keeps its part as it was.
+  if (!words && isSkipped && isBusy(main) && !isInUse(main)) words = "This page has changed";
+  tell(words);
   return isSkipped;
 }
 
@@ -504,5 +553,7 @@ document.addEventListener("wheel", (event) => {
 
 for (const field of all("[data-search]")) completeSearch(field);
 showTimes();
-if (main && "live" in main.dataset) keepFresh();
-else setInterval(showTimes, interval);
+if (main && "live" in main.dataset) {
+  main.addEventListener("pointerleave", () => isWaiting && look());
+  keepFresh();
+} else setInterval(showTimes, interval);

@@ -210,6 +210,99 @@ await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
 });
 console.log("what changes while a form is open");
 
+/** Starts a run on a page without a script. */
+async function startOn(page, workflow, key = "") {
+  await open(page, "/workflows");
+  await page.locator("tr", { hasText: workflow }).locator("summary").first().click();
+  await page.locator("details[open] textarea[name=input]").fill("1");
+  await page.locator("details[open] input[name=key]").fill(key);
+  await page.locator("details[open] button", { hasText: "Start the run" }).click();
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}/);
+}
+
+/** Starts a refund, and waits until it asks for its approval. */
+async function startRefund(page) {
+  await startOn(page, "refund");
+  await until("the approval", async () => {
+    await page.reload();
+    return (await page.locator(".asks").count()) === 1;
+  });
+}
+
+// What was typed stays once its form is left or closed.
+await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+  const other = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+  await startRefund(other);
+  await page.goto(`${other.url()}?tab=signals`);
+  const [name, value] = [page.locator("#signals input[name=name]"), page.locator("#signals textarea")];
+  await name.fill("picked_up");
+  await value.fill('{"by": "ada"}');
+  await page.locator("#head h2").click();
+  await other.locator("summary", { hasText: "Pause" }).click();
+  await other.locator("details[open] button", { hasText: "Pause" }).click();
+  await page.locator("#head .pill", { hasText: "Paused" }).waitFor({ timeout: 30_000 });
+  assert.deepEqual([await name.inputValue(), await value.inputValue()], ["picked_up", '{"by": "ada"}']);
+
+  await open(page, "/approvals");
+  const rows = await page.locator(".inbox tbody tr").count();
+  await page.locator("summary", { hasText: "Approve" }).first().click();
+  const note = page.locator("details[open] input[name=note]");
+  await note.fill("seen the parcel");
+  await page.locator("header h1").click();
+  assert.equal(await page.locator("details[open]").count(), 0, "the form is closed");
+  await startRefund(other);
+  await page.locator("[data-newer]:visible", { hasText: "This list has changed" }).waitFor({ timeout: 30_000 });
+  await page.locator("summary", { hasText: "Approve" }).first().click();
+  assert.equal(await note.inputValue(), "seen the parcel");
+  await page.locator("[data-newer] a").click();
+  await until("the further row", async () => (await page.locator(".inbox tbody tr").count()) === rows + 1);
+  await other.context().close();
+});
+console.log("what was typed stays");
+
+// A run that leaves the search of its list is marked where it stands.
+await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+  const other = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+  await startRefund(other);
+  await startRefund(other);
+  const left = other.url().split("/").pop();
+  await open(page, "/runs?q=workflow:refund+is:open");
+  const row = page.locator(`tr[data-row="${left}"]`);
+  await row.locator("input").waitFor();
+  await other.locator('summary[aria-label="More actions"]').click();
+  await other.locator("summary", { hasText: "Terminate" }).click();
+  await other.locator("details.fold[open] button", { hasText: "Terminate" }).click();
+  await page.locator(`tr.gone[data-row="${left}"]`, { hasText: "no longer matches" }).waitFor({ timeout: 30_000 });
+  assert.equal(await row.locator("input").count(), 0, "it cannot be chosen");
+  assert.equal(await page.locator("[data-newer]:visible").count(), 0, "no run is newer");
+  await other.context().close();
+});
+console.log("a run that leaves the search");
+
+// The first rows are shown although the pointer rests on the page. Other rows do not move below it.
+await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {
+  const other = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+  const key = `first-${Date.now()}`;
+  await open(page, `/runs?q=key:${key}`);
+  await page.locator(".empty h2").hover();
+  await startOn(other, "report_monthly", key);
+  await page.locator("tr[data-row]", { hasText: key }).waitFor({ timeout: 30_000 });
+
+  await open(page, "/approvals");
+  const rows = await page.locator(".inbox tbody tr").count();
+  const place = await page.locator(".inbox tbody tr").last().boundingBox();
+  await page.locator(".inbox tbody tr").last().hover();
+  await startRefund(other);
+  await page.locator("[data-newer]:visible", { hasText: "This list has changed" }).waitFor({ timeout: 30_000 });
+  assert.equal(await page.locator(".inbox tbody tr").count(), rows, "no row comes below the pointer");
+  assert.deepEqual(await page.locator(".inbox tbody tr").last().boundingBox(), place, "and none moves");
+  await page.locator("header h1").hover();
+  await until("the further row", async () => (await page.locator(".inbox tbody tr").count()) === rows + 1);
+  assert.equal(await page.locator("[data-newer]:visible").count(), 0, "nothing is held back");
+  await other.context().close();
+});
+console.log("rows below the pointer");
+
 // A page is told of changes by a stream, and asks by itself where it gets none.
 for (const hasStream of [true, false]) {
   await inPage({ viewport: { width: 1400, height: 900 } }, async (page) => {

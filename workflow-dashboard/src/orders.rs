@@ -1,6 +1,6 @@
 //! Changes: a form is posted, its order is performed, and the browser goes back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Extension;
 use axum::extract::State;
@@ -10,14 +10,15 @@ use axum::response::{IntoResponse, Response};
 use workflow_flows::{answer_step, refusal_for};
 use workflow_http::internal::perform_as;
 use workflow_sdk::RunId;
-use workflow_sdk::operate::{Action, OperateError, OperateErrorCode, Order, OrderOutcome, Role};
+use workflow_sdk::operate::{Action, Done, OperateError, OperateErrorCode, Order, OrderOutcome, Role, StartRun};
 
 use crate::action::Fields;
 use crate::problem::Problem;
 use crate::visit::{Visit, is_inside, note_for_next};
-use crate::{Shared, clock, facets};
+use crate::{Shared, clock, facets, forms};
 
-/// `POST /orders`: performs an order, and sends the browser back to its page.
+/// `POST /orders`: performs an order, and sends the browser back to its page. The page of an error
+/// shows the form again, so that nothing is lost that was typed.
 pub(crate) async fn perform(
     State(shared): State<Shared>,
     Extension(visit): Extension<Visit>,
@@ -27,24 +28,44 @@ pub(crate) async fn perform(
     let axum::Form(fields) = form.map_err(unread)?;
     let fields = Fields(fields);
     check_origin(&visit, &headers, &fields)?;
+    perform_form(&shared, &visit, &fields).await.map_err(|problem| with_form(&visit, &fields, problem))
+}
+
+async fn perform_form(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Response, Problem> {
     if fields.text("action").as_deref() == Some("each_run") {
-        return each(&shared, &visit, &fields).await;
+        return each(shared, visit, fields).await;
     }
-    let action = match fields.text("action").as_deref() {
-        Some("choose") => choose(&shared, &visit, &fields).await?,
-        Some("start_flow") => start_flow(&shared, &visit, &fields).await?,
-        _ => fields.action()?,
+    let done = match fields.text("action").as_deref() {
+        Some("start_flow") => start_flow(shared, visit, fields).await?,
+        Some("choose") => give(shared, visit, fields, choose(shared, visit, fields).await?).await?,
+        _ => give(shared, visit, fields, fields.action()?).await?,
     };
-    let order = order(&visit, &fields, action)?;
-    let done = perform_as(&*shared.operate, &visit.actor, order).await?;
     let place = match done.outcome {
         OrderOutcome::BulkStarted { bulk } | OrderOutcome::BulkExisted { bulk } => format!("/bulk/{bulk}"),
         OrderOutcome::Started { run } | OrderOutcome::Existed { run } => format!("/runs/{run}"),
         OrderOutcome::Deleted { .. } => "/runs".to_owned(),
         _ => fields.text("back").filter(|back| is_inside(back)).unwrap_or_else(|| "/".to_owned()),
     };
-    let place = [(header::LOCATION, visit.link(&place)), note_for_next(&visit, &done.message)];
+    let place = [(header::LOCATION, visit.link(&place)), note_for_next(visit, &done.message)];
     Ok((StatusCode::SEE_OTHER, place).into_response())
+}
+
+/// Adds the form to the page of an error, unless the actor may not give the order.
+fn with_form(visit: &Visit, fields: &Fields, problem: Problem) -> Problem {
+    let is_refused = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let sent: BTreeMap<String, String> = fields.0.clone().into_iter().collect();
+    if is_refused || !visit.may(role_of(forms::action_of(&sent))) { problem } else { problem.sent(sent) }
+}
+
+/// Returns the role that an action needs, also one whose other fields cannot be read.
+fn role_of(action: &str) -> Role {
+    match action {
+        "start_run" | "start_flow" | "fork_run" | "signal_run" | "approve" | "reject" | "choose" => Role::Operator,
+        "cancel_run" | "terminate_run" | "pause_run" | "resume_run" | "retry_run" => Role::Operator,
+        "set_priority" | "move_to" | "stop_bulk" | "pause_queue" | "resume_queue" => Role::Operator,
+        "pause_schedule" | "resume_schedule" | "trigger_schedule" => Role::Operator,
+        _ => Role::Admin,
+    }
 }
 
 /// Returns the action that answers a decision. An option that it does not have is refused.
@@ -55,12 +76,23 @@ async fn choose(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Actio
     Ok(action.map_err(|error| refusal_for(error, visit.actor.payloads))?)
 }
 
-/// Returns the action that starts a run of a deployed flow.
-async fn start_flow(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Action, Problem> {
+/// Gives the order of an action.
+async fn give(shared: &Shared, visit: &Visit, fields: &Fields, action: Action) -> Result<Done, Problem> {
+    Ok(perform_as(&*shared.operate, &visit.actor, order(visit, fields, action)?).await?)
+}
+
+/// Starts a run of a deployed flow, once for its key.
+async fn start_flow(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Done, Problem> {
     check_role(visit, Role::Operator, "run.start")?;
-    let flow = shared.deployed()?.find(&fields.required_name("flow")?, fields.name("version").as_deref()).await?;
+    let flows = shared.deployed()?;
+    let flow = flows.find(&fields.required_name("flow")?, fields.name("version").as_deref()).await?;
     let start = flow.into_start().input(fields.json("input")?.unwrap_or_default()).actor(&visit.actor.name);
-    Ok(Action::StartRun(Box::new(start.into_run(fields.text("key").as_deref())?)))
+    let perform = |run: StartRun| {
+        let order = Order::new(Action::StartRun(Box::new(run)));
+        let order = fields.text("reason").into_iter().fold(order, Order::reason);
+        perform_as(&*shared.operate, &visit.actor, order)
+    };
+    Ok(flows.start(start, fields.text("key").as_deref(), perform).await?)
 }
 
 /// Refuses an actor that has less than this role, and each change of a server that only reads.
@@ -93,7 +125,13 @@ async fn each(shared: &Shared, visit: &Visit, fields: &Fields) -> Result<Respons
     for (number, (run, order)) in runs.iter().zip(orders).enumerate() {
         match perform_as(&*shared.operate, &visit.actor, order).await {
             Ok(done) => asked += usize::from(matches!(done.outcome, OrderOutcome::AlreadyRequested { .. })),
-            Err(error) if error.code.applies_to_all() => return Err(stopped(error, *run, number).into()),
+            Err(error) if error.code.applies_to_all() => {
+                // The form that is shown again leaves out the runs that were dealt with.
+                let left: Vec<String> = runs.iter().skip(number).map(RunId::to_string).collect();
+                let mut rest = fields.0.clone();
+                rest.insert("runs".to_owned(), left.join(" "));
+                return Err(with_form(visit, &Fields(rest), stopped(error, *run, number).into()));
+            }
             Err(error) => refusals.push(format!("{run}: {}", error.message)),
         }
     }
@@ -151,4 +189,50 @@ fn check_origin(visit: &Visit, headers: &HeaderMap, fields: &Fields) -> Result<(
         return Err(Problem::forbidden("The form is older than the session of this browser.", help));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_role_of_a_form_is_that_of_its_action() {
+        const RUN: &str = "01a2179e-6563-77f9-814a-e7a8f1ed3d63";
+        const NAMES: [(&str, &str); 13] = [
+            ("run", RUN),
+            ("bulk", RUN),
+            ("workflow", "w"),
+            ("queue", "q"),
+            ("gate", "g"),
+            ("limit", "l"),
+            ("schedule", "s"),
+            ("step", "s"),
+            ("name", "n"),
+            ("priority", "low"),
+            ("deadline", "1"),
+            ("deadline_unit", "hours"),
+            ("q", "is:open"),
+        ];
+        let of_one = [
+            ["start_run", "fork_run", "cancel_run", "terminate_run", "pause_run", "resume_run", "retry_run"].as_slice(),
+            &["set_priority", "move_to", "delete_run", "stop_bulk", "signal_run", "approve", "reject"],
+            &["pause_queue", "resume_queue", "set_queue_limits", "clear_queue_limits", "weigh_gate", "set_limit"],
+            &["clear_limit", "pause_schedule", "resume_schedule", "trigger_schedule", "revert_schedule"],
+            &["delete_schedule"],
+        ];
+        let of_many = ["cancel_run", "terminate_run", "pause_run", "resume_run", "set_priority", "move_to"];
+        let of_many = of_many.into_iter().chain(["retry_run", "fork_run", "delete_run"]);
+        let all = of_one.concat().into_iter().map(|action| [("action", action), ("apply", "")]);
+        for form in all.chain(of_many.map(|apply| [("action", "start_bulk"), ("apply", apply)])) {
+            let sent: BTreeMap<String, String> =
+                NAMES.iter().chain(&form).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let action = Fields(sent.clone().into_iter().collect()).action().unwrap();
+            assert_eq!(role_of(forms::action_of(&sent)), action.role(), "{form:?}");
+        }
+        for action in ["start_flow", "choose"] {
+            assert_eq!(role_of(action), Role::Operator);
+        }
+    }
 }

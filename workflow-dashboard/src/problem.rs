@@ -1,12 +1,15 @@
 //! Errors as pages.
 
+use std::collections::BTreeMap;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use workflow_http::Refusal;
 use workflow_sdk::operate::{OperateError, OperateErrorCode};
 
-use crate::visit::Visit;
+use crate::forms;
+use crate::visit::{Visit, is_inside};
 
 /// An error that becomes a page: what is wrong, and what to do next.
 #[derive(Clone, Debug)]
@@ -15,11 +18,18 @@ pub(crate) struct Problem {
     pub(crate) title: String,
     message: String,
     help: String,
+    /// The fields of the form that was refused, if its page offers to send them again.
+    sent: Option<BTreeMap<String, String>>,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, title: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { status, title: title.into(), message: message.into(), help: help.into() }
+        Self { status, title: title.into(), message: message.into(), help: help.into(), sent: None }
+    }
+
+    /// Shows a form with these fields on the page, unless it shows one.
+    pub(crate) fn sent(self, fields: BTreeMap<String, String>) -> Self {
+        Self { sent: self.sent.or(Some(fields)), ..self }
     }
 
     pub(crate) fn no_page() -> Self {
@@ -54,6 +64,8 @@ impl Problem {
 
     /// Returns the content of the page.
     pub(crate) fn body(&self, visit: &Visit) -> Markup {
+        let sent = self.sent.as_ref();
+        let back = sent.and_then(|sent| sent.get("back")).filter(|back| is_inside(back));
         html! {
             div.page {
                 section.empty role="alert" {
@@ -62,10 +74,13 @@ impl Problem {
                     p { (sentence(&self.message)) }
                     p.dim { (sentence(&self.help)) }
                     p.acts {
-                        a.btn href=(visit.link(visit.again())) { "Try again" }
+                        a.btn href=(visit.link(back.map_or(visit.again(), String::as_str))) {
+                            @if sent.is_some() { "Go back" } @else { "Try again" }
+                        }
                         a.btn.ghost href=(visit.link("/")) { "Overview" }
                     }
                 }
+                @if let Some(sent) = sent { (forms::again(visit, sent)) }
             }
         }
     }

@@ -44,6 +44,22 @@ impl Page {
         self
     }
 
+    /// Returns the fields of the last form on the page, as a browser sends them.
+    pub(crate) fn fields(&self) -> Vec<(String, String)> {
+        let form = self.text.rsplit("<form class=\"order\"").next().unwrap().split("</form>").next().unwrap();
+        let plain =
+            |text: &str| text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
+        let mut fields = Vec::new();
+        for tag in form.split('<') {
+            let of = |name: &str| Some(plain(tag.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0));
+            let Some(name) = of("name") else { continue };
+            let inner = tag.split_once('>').filter(|_| tag.starts_with("textarea"));
+            let value = inner.map(|(_, text)| plain(text)).or_else(|| of("value"));
+            fields.push((name, value.unwrap_or_default()));
+        }
+        fields
+    }
+
     /// Returns the size of the text once it is compressed, in bytes.
     pub(crate) fn compressed(&self) -> usize {
         compressed(self.text.as_bytes())
@@ -114,6 +130,17 @@ impl Browser {
     pub(crate) fn submit(&self, fields: &[(&str, &str)]) -> Page {
         let token = self.cookie.clone();
         self.submit_from(&[("Sec-Fetch-Site", "same-origin")], &token, fields)
+    }
+
+    /// Sends the last form of a page, with another value in one of its fields.
+    pub(crate) fn submit_again(&self, page: &Page, name: &str, value: &str) -> Page {
+        let mut fields = page.fields();
+        let other = fields.iter_mut().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no field {name}"));
+        other.1 = value.to_owned();
+        let token = fields.iter().position(|(name, _)| name == "token").unwrap();
+        let (_, token) = fields.remove(token);
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        self.submit_from(&[("Sec-Fetch-Site", "same-origin")], &token, &fields)
     }
 
     pub(crate) fn submit_from(&self, headers: &[(&str, &str)], token: &str, fields: &[(&str, &str)]) -> Page {

@@ -27,10 +27,14 @@ async fn a_form_of_another_site_changes_nothing() {
             &[],
             &[("Sec-Fetch-Site", "cross-site"), ("Origin", "http://localhost")],
         ] {
-            browser.submit_from(headers, &token, &form).is_page(403);
+            browser.submit_from(headers, &token, &form).is_page(403).hides("Send again");
         }
         for token in ["", "x", "0123456789abcdef0123456789abcdef"] {
-            browser.submit_from(&[("Sec-Fetch-Site", "same-origin")], token, &form).is_page(403).shows("older than");
+            browser
+                .submit_from(&[("Sec-Fetch-Site", "same-origin")], token, &form)
+                .is_page(403)
+                .shows("older than")
+                .hides("Send again");
         }
         // A name that leads to this machine, as after a rebinding.
         for host in ["evil.example", "127.0.0.1.nip.io:7777", ""] {
@@ -97,7 +101,12 @@ async fn a_viewer_reads_and_changes_nothing() {
         let cookie = format!("workflow_token={token}");
         let headers = [user, ("Sec-Fetch-Site", "same-origin"), ("Cookie", cookie.as_str())];
         let form = [("action", "delete_run"), ("run", &id.to_string())];
-        browser.submit_from(&headers, token, &form).is_page(403).shows("needs the role Admin");
+        browser.submit_from(&headers, token, &form).is_page(403).shows("needs the role Admin").hides("Send again");
+        // A form that cannot be read is refused before its role is known.
+        for action in ["start_run", "set_limit"] {
+            let unread = [("action", action), ("workflow", "w"), ("limit", "l"), ("input", "{"), ("rate", "x")];
+            browser.submit_from(&headers, token, &unread).is_page(400).hides("Send again");
+        }
         read_only.submit_from(&headers, token, &form).is_page(403).shows("only reads");
         read_only.get(&format!("/runs/{id}")).is_page(200).shows("4711").hides("method=\"post\"");
         let page = locked.get("/runs");
