@@ -86,6 +86,16 @@ impl Fields {
         Ok(Some(rate))
     }
 
+    /// Reads the fields of [`forms::deadline`], in milliseconds.
+    fn deadline_ms(&self) -> Result<Option<u64>, Problem> {
+        let Some(number) = self.number("deadline")? else { return Ok(None) };
+        let name = self.required("deadline_unit")?;
+        let unit = forms::UNITS.into_iter().find(|(known, _)| *known == name);
+        let refused = || Problem::bad_input(format!("No unit is called {name}."), "Choose one of the form.");
+        let (_, millis) = unit.ok_or_else(refused)?;
+        Ok(Some(u64::from(number) * millis))
+    }
+
     fn queue_limits(&self) -> Result<QueueLimits, Problem> {
         let (mut limits, mut gate) = (QueueLimits::none(), GateLimits::none());
         (limits.concurrency, limits.rate) = (self.number("concurrency")?, self.rate("")?);
@@ -152,7 +162,7 @@ impl Fields {
             "resume_run" => BulkAction::ResumeRun,
             "set_priority" => BulkAction::SetPriority { priority: self.priority()? },
             "move_to" => BulkAction::MoveTo { queue: self.required("queue")? },
-            "retry_run" => BulkAction::RetryRun { deadline_ms: None },
+            "retry_run" => BulkAction::RetryRun { deadline_ms: self.deadline_ms()? },
             "fork_run" => BulkAction::ForkRun { from: None, version: self.text("version"), queue: None },
             "delete_run" => BulkAction::DeleteRun,
             _ => return Err(Problem::bad_input(format!("No action is called {name}."), "Use the forms of the pages.")),
@@ -183,7 +193,7 @@ impl Fields {
             "terminate_run" => Action::TerminateRun { run: self.run()? },
             "pause_run" => Action::PauseRun { run: self.run()? },
             "resume_run" => Action::ResumeRun { run: self.run()? },
-            "retry_run" => Action::RetryRun { run: self.run()?, deadline_ms: None },
+            "retry_run" => Action::RetryRun { run: self.run()?, deadline_ms: self.deadline_ms()? },
             "set_priority" => Action::SetPriority { run: self.run()?, priority: self.priority()? },
             "move_to" => Action::MoveTo { run: self.run()?, queue: self.required("queue")? },
             "delete_run" => Action::DeleteRun { run: self.run()? },
@@ -289,6 +299,25 @@ mod tests {
     }
 
     #[test]
+    fn a_retry_takes_a_new_deadline() {
+        let run = ("run", "01a2179e-6563-77f9-814a-e7a8f1ed3d63");
+        for (number, unit, expected) in
+            [("", "hours", None), ("90", "minutes", Some(5_400_000)), ("2", "days", Some(172_800_000))]
+        {
+            let form = fields(&[
+                run,
+                ("action", "retry_run"),
+                ("apply", "retry_run"),
+                ("deadline", number),
+                ("deadline_unit", unit),
+            ]);
+            assert_eq!(form.apply().unwrap(), BulkAction::RetryRun { deadline_ms: expected });
+            let Action::RetryRun { deadline_ms, .. } = form.action().unwrap() else { panic!("another action") };
+            assert_eq!(deadline_ms, expected);
+        }
+    }
+
+    #[test]
     fn a_decision_gets_an_option_or_json() {
         let run = ("run", "01a2179e-6563-77f9-814a-e7a8f1ed3d63");
         let option = fields(&[run, ("step", "triage:0"), ("choice", "later"), ("note", "busy")]);
@@ -320,6 +349,8 @@ mod tests {
             &[("action", "start_bulk"), ("apply", "cancel_run")],
             &[("action", "start_bulk"), ("apply", "explode"), ("q", "")],
             &[("action", "start_bulk"), ("apply", "cancel_run"), ("q", "status:faild")],
+            &[("action", "start_bulk"), ("apply", "retry_run"), ("deadline", "soon"), ("q", "")],
+            &[("action", "start_bulk"), ("apply", "retry_run"), ("deadline", "1"), ("deadline_unit", "y"), ("q", "")],
             &[("action", "start_bulk"), ("apply", "set_priority"), ("q", "is:open")],
             &[("action", "start_bulk"), ("apply", "set_priority"), ("priority", "huge"), ("q", "is:open")],
             &[("action", "start_bulk"), ("apply", "move_to"), ("q", "is:open")],

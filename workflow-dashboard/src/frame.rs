@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use workflow_sdk::operate::{Cursor, ListApprovals, Operate, OperateError, StandbyView};
+use workflow_sdk::operate::{Cursor, ListApprovals, MoveView, Operate, OperateError, StandbyView};
 
 use crate::assets::{self, MARK, SCRIPT, STYLE};
 use crate::completion::VIEWS;
@@ -91,14 +91,16 @@ impl Page {
     }
 }
 
-/// How many approvals and decisions wait, how many workers live, and whether the database is a
-/// standby.
+/// How many approvals and decisions wait, how many workers live, and why the database takes no
+/// changes, if it takes none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) approvals: usize,
     pub(crate) workers: usize,
     /// `None`: the database is not a standby.
     pub(crate) standby: Option<StandbyView>,
+    /// `None`: the database takes part in no move.
+    pub(crate) moved: Option<MoveView>,
 }
 
 impl Known {
@@ -109,8 +111,9 @@ impl Known {
             futures::future::join3(ListApprovals::new().first_page(operate), operate.workers(), operate.system()).await;
         let workers = workers?.into_iter().filter(|worker| worker.live).count();
         // The rest is known without it.
-        let standby = system.ok().and_then(|system| system.database.postgres?.standby);
-        Ok(Self { approvals: approvals?.items.len(), workers, standby })
+        let database = system.ok().map(|system| system.database).unwrap_or_default();
+        let standby = database.postgres.and_then(|postgres| postgres.standby);
+        Ok(Self { approvals: approvals?.items.len(), workers, standby, moved: database.moved })
     }
 }
 
@@ -211,6 +214,12 @@ fn frame(visit: &Visit, page: &Page, known: Option<&Known>) -> Markup {
                             " It shows the past, and nothing can be changed here."
                         }
                     }
+                    @if let Some(moved) = known.and_then(|known| known.moved.as_ref()) {
+                        p.note role="status" {
+                            (sentence(&moved.sentence(|time| format!("{} ago", clock::span(visit.now.since(time))))))
+                            " Nothing can be changed here."
+                        }
+                    }
                     @if let Some(note) = &visit.note {
                         p.note role="status" { (sentence(note)) }
                     }
@@ -224,8 +233,22 @@ fn frame(visit: &Visit, page: &Page, known: Option<&Known>) -> Markup {
 }
 
 /// Returns a text as one word of a shell, which expands nothing in it.
-pub(crate) fn quoted(text: impl fmt::Display) -> String {
-    format!("'{}'", text.to_string().replace('\'', r"'\''"))
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Returns the last argument of a command, which may begin with a hyphen.
+pub(crate) fn argument(text: impl fmt::Display) -> String {
+    let text = text.to_string();
+    let ends_options = if text.starts_with('-') { "-- " } else { "" };
+    format!("{ends_options}{}", quoted(&text))
+}
+
+/// Returns an option of a command with its value, which may begin with a hyphen.
+pub(crate) fn option(name: &str, value: impl fmt::Display) -> String {
+    let value = value.to_string();
+    let sign = if value.starts_with('-') { '=' } else { ' ' };
+    format!("--{name}{sign}{}", quoted(&value))
 }
 
 /// Returns a button that copies the command; without a script, the command itself.
@@ -373,5 +396,11 @@ mod tests {
     fn a_shell_expands_nothing_in_a_command() {
         assert_eq!(quoted("status:failed key:$(x)"), "'status:failed key:$(x)'");
         assert_eq!(quoted("a'; rm b"), r"'a'\''; rm b'");
+    }
+
+    #[test]
+    fn a_value_that_begins_with_a_hyphen_is_no_option() {
+        assert_eq!((argument("a b"), argument("-a")), ("'a b'".to_owned(), "-- '-a'".to_owned()));
+        assert_eq!((option("to", "a b"), option("to", "-a")), ("--to 'a b'".to_owned(), "--to='-a'".to_owned()));
     }
 }

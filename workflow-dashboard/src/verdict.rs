@@ -73,10 +73,11 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Verdict {
     }
     let dead = workers.len() - live;
     if dead > 0 {
-        let text = if dead == 1 {
-            "A worker died; another one takes its runs over.".to_owned()
-        } else {
-            format!("{dead} workers died; others take their runs over.")
+        let text = match (dead, live) {
+            (1, 0) => "A worker died, and none lives to take its runs over.".to_owned(),
+            (_, 0) => format!("{dead} workers died, and none lives to take their runs over."),
+            (1, _) => "A worker died; another one takes its runs over.".to_owned(),
+            _ => format!("{dead} workers died; others take their runs over."),
         };
         find(text, "/workers");
     }
@@ -178,6 +179,17 @@ mod tests {
             (headline.as_str(), details[0].as_str()),
             ("One thing needs a look.", "Queue mail has been behind for 5 m 00 s.")
         );
+    }
+
+    #[test]
+    fn a_dead_worker_needs_a_living_one() {
+        let dead = LIVE.replace("true", "false");
+        let both = format!("[{},{}]", LIVE.trim_matches(['[', ']']), dead.trim_matches(['[', ']']));
+        let of = |workers: &str| judged(&counts(0, 0, 0), "[]", workers).1;
+        assert_eq!(of(&dead), ["A worker died, and none lives to take its runs over."]);
+        assert_eq!(of(&both), ["A worker died; another one takes its runs over."]);
+        let two = both.replace("true", "false");
+        assert_eq!(of(&two), ["2 workers died, and none lives to take their runs over."]);
     }
 
     #[test]

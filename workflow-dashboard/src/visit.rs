@@ -76,9 +76,12 @@ impl Visit {
     }
 
     /// Returns a link to a path of the dashboard, which begins with a slash. The router answers at
-    /// the prefix itself, without a slash at its end.
+    /// the prefix itself, also with a query, but not with a slash at its end.
     pub(crate) fn link(&self, inner: &str) -> String {
-        let inner = if inner == "/" && !self.prefix.is_empty() { "" } else { inner };
+        let inner = match inner.strip_prefix('/') {
+            Some(query) if !self.prefix.is_empty() && (query.is_empty() || query.starts_with('?')) => query,
+            _ => inner,
+        };
         format!("{}{inner}", self.prefix)
     }
 
@@ -258,6 +261,19 @@ mod tests {
             ("/a/b/runs/1", "/runs/1", "/a/b"),
         ] {
             assert_eq!(prefix_of(original, inner), prefix, "{original}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_the_overview_has_no_slash_behind_the_prefix() {
+        let nested = Visit::of_test(Timestamp::from_micros(0), "/");
+        let alone = Visit { prefix: String::new(), ..nested.clone() };
+        for (inner, below, without) in [
+            ("/", "/workflows", "/"),
+            ("/?range=24h", "/workflows?range=24h", "/?range=24h"),
+            ("/runs?q=/?", "/workflows/runs?q=/?", "/runs?q=/?"),
+        ] {
+            assert_eq!((nested.link(inner).as_str(), alone.link(inner).as_str()), (below, without));
         }
     }
 

@@ -17,14 +17,17 @@ pub(crate) enum QueuesVerb {
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
     },
-    /// Keep the runs of a queue from beginning or going on
+    /// Keep the runs of a queue from being claimed
+    ///
+    /// Runs under way go on until they end or wait. To stop them too, pause them one by one:
+    /// workflow runs pause --where 'queue:NAME status:running'
     Pause {
         /// The queue
         queue: String,
         #[command(flatten)]
         author: Author,
     },
-    /// Let the runs of a paused queue go on
+    /// Let the runs of a paused queue be claimed again
     Resume {
         /// The queue
         queue: String,
@@ -58,7 +61,7 @@ pub(crate) enum QueuesVerb {
 pub(crate) struct SetLimits {
     /// The queue
     pub(crate) queue: String,
-    /// How many runs of the queue are driven at once; 0 lets none go on
+    /// How many runs of the queue are driven at once; with 0 none is claimed
     #[arg(long, value_name = "NUMBER")]
     pub(crate) concurrency: Option<u32>,
     /// How many runs begin per time, as 100/1m, or 100/1m,20 with a burst of 20

@@ -73,7 +73,13 @@ pub(crate) enum RunsVerb {
         change: Change,
     },
     /// Try failed runs again from where they failed
-    Retry(Change),
+    Retry {
+        /// Fail each run if it has not ended after this time, as 1h; default: its own deadline
+        #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+        deadline: Option<Duration>,
+        #[command(flatten)]
+        change: Change,
+    },
     /// Delete ended runs with all that belongs to them
     Delete(Change),
     /// Start a new run from the history of another one

@@ -13,6 +13,7 @@ use crate::selection::select;
 use crate::{Exit, Failure};
 
 use super::order::order;
+use super::run_start::millis;
 use super::{bulk, payload};
 
 /// One run with the outcome of its change.
@@ -35,7 +36,9 @@ pub(super) async fn change(operate: &dyn Operate, output: &Output, verb: RunsVer
             apply(operate, output, &change, BulkAction::SetPriority { priority: priority.priority() }).await
         }
         RunsVerb::MoveTo { queue, change } => apply(operate, output, &change, BulkAction::MoveTo { queue }).await,
-        RunsVerb::Retry(change) => apply(operate, output, &change, BulkAction::RetryRun { deadline_ms: None }).await,
+        RunsVerb::Retry { deadline, change } => {
+            apply(operate, output, &change, BulkAction::RetryRun { deadline_ms: deadline.map(millis) }).await
+        }
         RunsVerb::Delete(change) => apply(operate, output, &change, BulkAction::DeleteRun).await,
         RunsVerb::Signal(Signal { name, payload, key, change }) => {
             let payload = payload::load(payload).await?;

@@ -213,6 +213,7 @@ fn change_runs(shell: &Shell, Runs { good, bad, unserved }: &Runs) {
 }
 
 fn change_the_rest(shell: &Shell) {
+    shell.check(&["queues", "pause", "--help"], 0, "Runs under way go on until they end or wait.", "");
     shell.check(&["queues", "pause", "bulk", "--reason", "maintenance"], 0, "queue bulk is paused", "");
     shell.check(&["queues", "list"], 0, "maintenance", "");
     shell.check(&["queues", "resume", "bulk"], 0, "queue bulk goes on", "");
@@ -311,6 +312,42 @@ fn change_schedules(shell: &Shell) {
     let many_years = &["nightly", "--from", "2003-06-01", "--until", "2026-06-01", "--dry-run"][..];
     check("backfill", many_years, 0, "\n  ... 13 more\n  2022-01-01T08:00:00+01:00[Europe/Berlin]", "");
     check("delete", &["nightly"], 0, "schedule nightly is deleted", "");
+}
+
+/// A run that failed by its deadline is tried again with another one.
+async fn a_retry_takes_a_new_deadline(database: Database) {
+    let live = Live::new(database).await;
+    let shells = [Shell::of(&live), Shell::over_http(&live).await];
+    let working = worker(&live);
+    tokio::task::spawn_blocking(move || shells.iter().for_each(retry_late_runs)).await.unwrap();
+    working.stop().await;
+    live.sweep().await;
+}
+
+fn retry_late_runs(shell: &Shell) {
+    let late = || shell.says(&["runs", "start", "doubled", "--input", "21", "--deadline", "0s"]);
+    let runs = [late(), late()];
+    for run in &runs {
+        shell.check(&["runs", "result", run], 5, "", "deadline");
+        let help = format!("`workflow runs retry {run} --deadline 1h`");
+        shell.check(&["runs", "retry", run], 1, "", &help);
+    }
+    shell.check(&["runs", "retry", &runs[0], "--deadline", "soon"], 2, "", "write a duration");
+    shell.check(&["runs", "retry", &runs[0], "--deadline", "1h"], 0, "tried again", "");
+    shell.check(&["runs", "result", &runs[0]], 0, "42", "");
+    let others = ["runs", "retry", "--where", "status:failed", "--deadline", "1h", "--yes"];
+    shell.check(&others, 0, "1 changed", "");
+    shell.check(&["runs", "result", &runs[1]], 0, "42", "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_takes_a_new_deadline_on_sqlite() {
+    a_retry_takes_a_new_deadline(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_takes_a_new_deadline_on_postgres() {
+    a_retry_takes_a_new_deadline(Database::Postgres).await;
 }
 
 /// Each list is read on to its end by the cursors that its pages tell.

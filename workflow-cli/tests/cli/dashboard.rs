@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 
-use crate::common::{Shell, doubled};
+use crate::common::{Shell, check, doubled, program};
 use rustix::process::{Pid, Signal, kill_process};
 use workflow_tests::{Database, Live};
 
@@ -153,6 +154,29 @@ fn the_token_of_the_interface_opens_the_pages() {
     assert_eq!(serving.end(Signal::TERM), Some(0));
 }
 
+#[test]
+fn a_token_may_come_from_a_file_and_must_fit_into_a_header() {
+    let directory = tempfile::tempdir().unwrap();
+    let serving = Serving::worker(&directory, Some("secret\n"));
+    serving.shows("/api/v1/runs", &[], 401, &["www-authenticate: Bearer"]);
+    serving.shows("/api/v1/runs", &[("authorization", "Bearer secret")], 200, &[]);
+    serving.shows("/runs", &[("authorization", "Basic dG9rZW46c2VjcmV0")], 200, &[PAGE]);
+    assert_eq!(serving.end(Signal::TERM), Some(0));
+    for (token, says) in [
+        ("", "WORKFLOW_HTTP_TOKEN is empty"),
+        ("\n", "WORKFLOW_HTTP_TOKEN is empty"),
+        ("sec\nret", "characters that no header can carry"),
+        ("s\u{e9}cret", "characters that no header can carry"),
+    ] {
+        let verbs = [&["serve", "--http", "127.0.0.1:0"], &["mcp", "--http", "127.0.0.1:0"]];
+        let worker = orders(&directory, &["run", "--once", "--http", "127.0.0.1:0"]);
+        for mut command in verbs.map(|verb| program(verb)).into_iter().chain([worker]) {
+            let output = command.env("WORKFLOW_HTTP_TOKEN", token).output().unwrap();
+            check(&[token], &output, 2, "", says);
+        }
+    }
+}
+
 async fn the_dashboard_is_a_verb(database: Database) {
     let live = Live::new(database).await;
     let id = live.client.start(doubled, 21).await.unwrap().id();
@@ -186,4 +210,79 @@ async fn the_dashboard_is_a_verb_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dashboard_is_a_verb_on_postgres() {
     the_dashboard_is_a_verb(Database::Postgres).await;
+}
+
+/// Returns the command that a page offers to copy.
+fn copied(page: &str) -> String {
+    let (_, rest) = page.split_once("<pre class=\"wrap\" data-copied>").unwrap();
+    let (command, _) = rest.split_once("</pre>").unwrap();
+    command.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+/// Executes a line of a shell that finds the program.
+fn typed(shell: &Shell, line: &str) -> Output {
+    let program = shell.command(&[]);
+    let directory = Path::new(program.get_program()).parent().unwrap();
+    let mut typed = Command::new("sh");
+    typed.args(["-c", line]).stdin(Stdio::null());
+    typed.env("PATH", format!("{}:{}", directory.display(), std::env::var("PATH").unwrap()));
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => typed.env(name, value),
+            None => typed.env_remove(name),
+        };
+    }
+    typed.output().unwrap()
+}
+
+/// A line that was copied from a page shows what the page shows.
+async fn each_page_copies_a_command_that_works(database: Database) {
+    let live = Live::new(database).await;
+    let id = live.client.start(doubled, 21).await.unwrap().id().to_string();
+    let shell = Shell::of(&live);
+    let checked = tokio::task::spawn_blocking(move || {
+        shell.says(&["runs", "pause", &id, "--reason", "a look"]);
+        let serving = Serving::pages(&shell, &[]);
+        let preview = |of: &str| format!("/bulk/new?{of}&action=cancel_run");
+        for (path, more, says) in [
+            ("/".to_owned(), "", ""),
+            ("/runs".to_owned(), "", &*id),
+            ("/runs?q=-status:failed".to_owned(), "", &*id),
+            ("/runs?q=-status:pending".to_owned(), "", "no run matches"),
+            (preview("all=1&q=-status:failed"), " --dry-run", &*id),
+            (preview("all=1&q="), " --dry-run", &*id),
+            (preview(&format!("run={id}")), " --dry-run", &*id),
+            (format!("/audit?verb=run.&target=run:{id}&actor=ada"), "", "a look"),
+            ("/audit?actor=bob".to_owned(), "", "no change matches"),
+            ("/failures?range=24h&workflow=doubled".to_owned(), "", "nothing has failed"),
+            (format!("/runs/{id}"), "", "doubled"),
+            (format!("/runs/{id}?tab=history"), "", ""),
+            ("/queues/default".to_owned(), "", "no gate"),
+            ("/queues".to_owned(), "", "default"),
+            ("/words".to_owned(), "", "QUERY"),
+            ("/approvals".to_owned(), "", ""),
+            ("/schedules".to_owned(), "", ""),
+            ("/workflows".to_owned(), "", ""),
+            ("/workers".to_owned(), "", ""),
+            ("/bulk".to_owned(), "", ""),
+        ] {
+            let line = copied(&serving.shows(&path, &[], 200, &[PAGE])) + more;
+            let output = typed(&shell, &line);
+            let said = [output.stdout.as_slice(), &output.stderr].concat();
+            assert!(output.status.success() && String::from_utf8_lossy(&said).contains(says), "{line}: {output:?}");
+        }
+        assert_eq!(serving.end(Signal::INT), Some(130));
+    });
+    checked.await.unwrap();
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_page_copies_a_command_that_works_on_sqlite() {
+    each_page_copies_a_command_that_works(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_page_copies_a_command_that_works_on_postgres() {
+    each_page_copies_a_command_that_works(Database::Postgres).await;
 }

@@ -9,7 +9,7 @@ use workflow_sdk::operate::{AuditEntry, AuditPage, Cursor, ListAudit};
 
 use crate::address::Parameters;
 use crate::facets::escaped;
-use crate::frame::{Page, Section, empty, next_page};
+use crate::frame::{Page, Section, empty, next_page, option};
 use crate::problem::Problem;
 use crate::visit::Visit;
 use crate::{Shared, clock, status};
@@ -43,7 +43,14 @@ pub(crate) async fn show(
     }
     list.cursor = which.cursor.clone();
     let page = shared.operate.audit(list).await?;
-    Ok(shared.page(&visit, Page::new(Section::Audit, draw(&visit, &which, &page), "workflow audit")).await)
+    Ok(shared.page(&visit, Page::new(Section::Audit, draw(&visit, &which, &page), command(&which))).await)
+}
+
+/// Returns the command that lists the same changes.
+pub(super) fn command(which: &Which) -> String {
+    let filters = [("verb", &which.verb), ("target", &which.target), ("by", &which.actor)];
+    let given = filters.into_iter().filter(|(_, text)| !text.trim().is_empty());
+    given.fold("workflow audit".to_owned(), |command, (name, text)| format!("{command} {}", option(name, text.trim())))
 }
 
 pub(super) fn draw(visit: &Visit, which: &Which, page: &AuditPage) -> Markup {

@@ -13,7 +13,7 @@ use crate::address::Parameters;
 use crate::facets;
 use crate::flow;
 use crate::forms::{self, Offer};
-use crate::frame::{Page, Section, empty, quoted};
+use crate::frame::{Page, Section, argument, empty, option};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
@@ -86,11 +86,17 @@ pub(super) fn command(which: &Which, action: Option<&str>) -> String {
         _ => action.trim_end_matches("_run"),
     };
     match which {
-        // A fork is the copy of one run, so its command takes one run.
-        Which::All { query, .. } if action == "fork_run" => {
-            format!("workflow runs list --all -o ids {} | xargs -n 1 workflow runs fork", quoted(query))
+        Which::All { query, .. } => {
+            // The command line refuses an empty search, which a script may have got by mistake.
+            let words = if query.is_empty() { "workflow:*".to_owned() } else { query.to_string() };
+            match action {
+                // A fork is the copy of one run, so its command takes one run.
+                "fork_run" => {
+                    format!("workflow runs list --all -o ids {} | xargs -n 1 workflow runs fork", argument(words))
+                }
+                _ => format!("workflow runs {verb} {}", option("where", words)),
+            }
         }
-        Which::All { query, .. } => format!("workflow runs {verb} --where {}", quoted(query)),
         Which::Chosen { runs, .. } => {
             let ids: Vec<String> = runs.iter().map(|run| run.id.to_string()).collect();
             let separator = if action == "fork_run" { "\nworkflow runs fork " } else { " " };
@@ -201,6 +207,7 @@ fn offer(which: &Which, (name, label, sentence): (&'static str, &'static str, &s
     };
     let offer = offer.with_reason();
     let offer = match name {
+        "retry_run" => offer.fields(forms::deadline(false)),
         "fork_run" => {
             offer.fields(forms::line("Version, if it should be another one", "version", "", "as each has it"))
         }

@@ -11,7 +11,7 @@ use crate::address::Parameters;
 use crate::chart::Range;
 use crate::facets::{self, escaped, word};
 use crate::flow;
-use crate::frame::{Page, Section, empty};
+use crate::frame::{Page, Section, empty, option};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::visit::Visit;
@@ -44,7 +44,19 @@ pub(crate) async fn show(
     }
     let page = shared.operate.failures(list).await?;
     let body = draw(&visit, &which, &page);
-    Ok(shared.page(&visit, Page::new(Section::Failures, body, "workflow failures")).await)
+    Ok(shared.page(&visit, Page::new(Section::Failures, body, command(&which))).await)
+}
+
+/// Returns the command that lists the same groups.
+pub(super) fn command(which: &Which) -> String {
+    let mut command = "workflow failures".to_owned();
+    if which.range.is_some() {
+        command.push_str(&format!(" --since {}", Range::of(which.range.as_deref()).word()));
+    }
+    if !which.workflow.is_empty() {
+        command.push_str(&format!(" {}", option("workflow", &which.workflow)));
+    }
+    command
 }
 
 pub(super) fn draw(visit: &Visit, which: &Which, page: &FailurePage) -> Markup {

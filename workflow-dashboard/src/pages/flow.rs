@@ -11,7 +11,7 @@ use workflow_flows::{FLOW_TAG, FlowSummary, FlowVersion};
 use crate::address::{Named, Parameters};
 use crate::facets::{self, escaped, tag};
 use crate::flow::{View, is_small};
-use crate::frame::{Page, Section, quoted};
+use crate::frame::{Page, Section, argument};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::visit::Visit;
@@ -41,7 +41,7 @@ pub(crate) async fn show(
         join3(deployed.versions_first(&name, MOST_VERSIONS), deployed.counts(), shown).await;
     let all = counts?.get(&name).copied().unwrap_or_default();
     let body = draw(&visit, &versions?, all, &shown?);
-    let mut page = Page::new(Section::Flows, body, format!("workflow flow list {}", quoted(&name)));
+    let mut page = Page::new(Section::Flows, body, format!("workflow flow list {}", argument(&name)));
     // A version never changes, and the drawing of a large flow is costly.
     page.live = false;
     page.title = format!("Flow {name}");

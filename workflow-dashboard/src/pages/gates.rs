@@ -10,7 +10,7 @@ use crate::address::{Named, Parameters, Place};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
 use crate::forms::{self, Offer};
-use crate::frame::{Page, Section, next_page, quoted};
+use crate::frame::{Page, Section, argument, next_page};
 use crate::icons::Icon;
 use crate::problem::{Problem, sentence};
 use crate::status::count;
@@ -41,7 +41,7 @@ pub(crate) async fn show(
     let mut page = Page::new(
         Section::Queues,
         draw(&visit, &queue, gates.as_ref(), &ended?),
-        format!("workflow queues gates {}", quoted(&name)),
+        format!("workflow queues gates {}", argument(&name)),
     );
     page.title = format!("Queue {name}");
     page.top = Some(html! {

@@ -114,7 +114,8 @@ pub(super) fn actions(visit: &Visit, queue: &QueueView) -> Markup {
         ),
         None => {
             let sentence = format!(
-                "No run of {name} begins or goes on until it is resumed. Running steps end. Starts are accepted."
+                "No run of {name} is claimed until it is resumed. Runs under way go on until they end or wait: to stop \
+                 them too, pause them in the list of runs. Starts are accepted."
             );
             Offer::new("pause_queue", "Pause", Role::Operator, sentence).with_reason()
         }
@@ -122,7 +123,7 @@ pub(super) fn actions(visit: &Visit, queue: &QueueView) -> Markup {
     let sentence =
         format!("These limits hold for {name} in place of those of the code, on every worker within seconds.");
     let set = Offer::new("set_queue_limits", "Set limits", Role::Admin, sentence).verb("Set").fields(html! {
-        (forms::number("Runs at once; 0 lets none go on", "concurrency", limits.concurrency))
+        (forms::number("Runs at once; with 0 none is claimed", "concurrency", limits.concurrency))
         (forms::number("Runs that may wait", "max_waiting", limits.max_waiting))
         (forms::rate("Runs that may begin", "", limits.rate))
         (forms::number("Runs at once behind each gate", "gate_concurrency", limits.per_gate.concurrency))

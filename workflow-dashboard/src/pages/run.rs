@@ -111,7 +111,8 @@ pub(crate) async fn show(
             Tab::Timeline { children, step, shown, window }
         }
     };
-    let mut page = Page::new(Section::Runs, draw(&visit, &header, &tab), format!("workflow runs show {id}"));
+    let verb = if matches!(tab, Tab::History(_)) { "history" } else { "show" };
+    let mut page = Page::new(Section::Runs, draw(&visit, &header, &tab), format!("workflow runs {verb} {id}"));
     let name = detail.summary.key.clone().unwrap_or_else(|| status::short_id(id));
     page.title = format!("{} {name}", flow::title(&detail.summary));
     page.top = Some(html! {

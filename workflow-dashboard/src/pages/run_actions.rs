@@ -11,7 +11,7 @@ use crate::visit::Visit;
 /// Draws the actions that fit the state of a run.
 pub(super) fn draw(visit: &Visit, run: &RunSummary) -> Markup {
     let offer = |action, label, sentence: &str| Offer::new(action, label, Role::Operator, sentence).with("run", run.id);
-    let (main, more) = if run.status.is_terminal() { ended(run, &offer) } else { open(run, &offer) };
+    let (main, more) = if run.status.is_terminal() { ended(visit, run, &offer) } else { open(run, &offer) };
     html! {
         @for offer in &main { (offer.draw(visit)) }
         @if visit.may(Role::Operator) {
@@ -29,8 +29,11 @@ pub(super) fn draw(visit: &Visit, run: &RunSummary) -> Markup {
 
 type Offers = (Vec<Offer>, Vec<Offer>);
 
-fn ended(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Offer) -> Offers {
+fn ended(visit: &Visit, run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> Offer) -> Offers {
+    let has_passed = run.deadline_at.is_some_and(|deadline| deadline <= visit.now);
+    let needs = if has_passed { " Its deadline has passed, so it needs a new one." } else { "" };
     let retry = "The run goes on where it failed: it keeps every outcome, and tries the failed step again.";
+    let retry = offer("retry_run", "Retry", &format!("{retry}{needs}")).fields(forms::deadline(has_passed));
     let again = "A new run begins with the input of this one, or with another. This run stays as it is.";
     let fork = offer("fork_run", "Run again", again).icon(Icon::RETRY).fields(html! {
         (forms::json("Input, if it should be another one", "input", ""))
@@ -45,7 +48,7 @@ fn ended(run: &RunSummary, offer: &dyn Fn(&'static str, &'static str, &str) -> O
     .with("run", run.id)
     .dangerous();
     match run.status {
-        RunStatus::Failed => (vec![offer("retry_run", "Retry", retry).icon(Icon::RETRY)], vec![fork, delete]),
+        RunStatus::Failed => (vec![retry.icon(Icon::RETRY)], vec![fork, delete]),
         _ => (vec![fork], vec![delete]),
     }
 }

@@ -15,7 +15,7 @@ use workflow_sdk::{RunStatus, Timestamp};
 use crate::address::Parameters;
 use crate::facets::{self, escaped};
 use crate::flow;
-use crate::frame::{Page, Section, empty, quoted};
+use crate::frame::{Page, Section, argument, empty};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::status::{self, Look};
@@ -40,7 +40,7 @@ pub(crate) async fn show(
     Parameters(which): Parameters<Which>,
 ) -> Result<Response, Problem> {
     if let Some(place) = found_by_id(&shared, &visit, &which.q).await {
-        return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response());
+        return Ok(see_other(place));
     }
     let query: Query = match which.q.parse() {
         Ok(query) => query,
@@ -51,23 +51,27 @@ pub(crate) async fn show(
     list.cursor = which.cursor.clone();
     let reads = futures::future::join3(shared.operate.runs(list), shared.operate.counts(), shared.operate.workflows());
     let (page, counts, workflows) = reads.await;
+    let page = page?;
+    if which.direction == Some(Direction::Newer) && page.complete {
+        // The first page has these runs, and it shows those that start later.
+        return Ok(see_other(facets::link(&visit, &query.to_string())));
+    }
     let is_first = which.cursor.is_none();
-    let content = Content {
-        query: &query,
-        page: &page?,
-        is_first,
-        counts: counts.ok(),
-        workflows: workflows.unwrap_or_default(),
-    };
+    let content =
+        Content { query: &query, page: &page, is_first, counts: counts.ok(), workflows: workflows.unwrap_or_default() };
     let command = if query.is_empty() {
         "workflow runs list".to_owned()
     } else {
-        format!("workflow runs list {}", quoted(&query))
+        format!("workflow runs list {}", argument(&query))
     };
     let mut page = Page::new(Section::Runs, draw(&visit, &content), command);
     page.top = Some(search(&visit, &which.q));
     page.right = html! { a.btn.primary href=(visit.link("/workflows")) { "Start a run" } };
     Ok(shared.page(&visit, page).await)
+}
+
+fn see_other(place: String) -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 
 /// Returns the address of the run if the text is the id of one, or a part of its id.
@@ -293,15 +297,14 @@ pub(crate) fn now_line(run: &RunSummary, visit: &Visit) -> Markup {
 }
 
 fn nothing(visit: &Visit, content: &Content<'_>) -> Markup {
-    let goes_on = content.page.next.is_some() && !content.page.complete;
-    match (content.query.is_empty() && content.is_first, goes_on) {
+    match (content.query.is_empty() && content.is_first, !content.page.complete) {
         (true, _) => {
             let text = "Start one from your program, from here, or in a terminal. It appears at once.";
             empty("No run yet", text, Some("workflow runs start WORKFLOW --input '{}'"))
         }
         (false, true) => empty(
             "Nothing found so far",
-            "The search of one page has a budget. Older runs may match: go on below.",
+            "The search of one page has a budget. More runs may match: go on below.",
             None,
         ),
         (false, false) => html! {

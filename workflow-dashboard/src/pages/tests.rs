@@ -15,7 +15,7 @@ use super::bulk_preview::Which;
 use super::decisions::Asked;
 use super::run::{Header, Tab};
 use super::runs::Content;
-use super::{approvals, bulk_preview, flows, overview, queues, run, runs, workers, workflow};
+use super::{approvals, audit, bulk_preview, flows, overview, queues, run, run_actions, runs, workers, workflow};
 use crate::action::Fields;
 use crate::chart::Range;
 use crate::timeline::Shown;
@@ -168,6 +168,49 @@ fn the_command_of_a_change_of_many_runs_is_one_of_the_command_line() {
         assert_eq!(bulk_preview::command(&all(query), action), format!("workflow {to_all}"));
         assert_eq!(bulk_preview::command(&chosen(), action), format!("workflow {to_chosen}{RUN}"));
     }
+    // A search may begin with a hyphen, and the command line refuses an empty one.
+    for (query, action, command) in [
+        ("-status:failed", None, "runs retry --where='-status:failed'"),
+        (
+            "-status:failed",
+            Some("fork_run"),
+            "runs list --all -o ids -- '-status:failed' | xargs -n 1 workflow runs fork",
+        ),
+        ("", Some("cancel_run"), "runs cancel --where 'workflow:*'"),
+    ] {
+        assert_eq!(bulk_preview::command(&all(query), action), format!("workflow {command}"));
+    }
+}
+
+#[test]
+fn the_commands_of_pages_have_their_filters() {
+    let audit = |which: &str| audit::command(&of(which));
+    assert_eq!(audit("{}"), "workflow audit");
+    assert_eq!(
+        audit(r#"{"verb":"run. ","target":"queue:mail","actor":"-ada"}"#),
+        "workflow audit --verb 'run.' --target 'queue:mail' --by='-ada'"
+    );
+    let failures = |which: &str| super::failures::command(&of(which));
+    assert_eq!(failures("{}"), "workflow failures");
+    assert_eq!(
+        failures(r#"{"range":"24h","workflow":"checkout"}"#),
+        "workflow failures --since 24h --workflow 'checkout'"
+    );
+}
+
+#[test]
+fn a_run_whose_deadline_has_passed_is_retried_with_a_new_one() {
+    let actions = |deadline: &str| {
+        let failed = summary("failed", r#"{"state":"ended","at":1795692610000000}"#, &format!("{FAILED}{deadline}"));
+        run_actions::draw(&Visit::of_test(NOW, "/runs/1"), &of(&failed)).into_string()
+    };
+    let needs = "Its deadline has passed, so it needs a new one.";
+    let passed = actions(r#","deadline_at":1795692610000000"#);
+    assert!(passed.contains(needs) && passed.contains(r#"min="1" name="deadline" required>"#), "{passed}");
+    for deadline in ["", r#","deadline_at":1795692699000000"#] {
+        let open = actions(deadline);
+        assert!(!open.contains(needs) && open.contains(r#"name="deadline" placeholder="as it is">"#), "{open}");
+    }
 }
 
 const ZERO: &str = r#"{"runs":0,"at_least":false}"#;
@@ -268,6 +311,25 @@ fn queues_and_workers() {
     let visit = Visit::of_test(NOW, "/queues");
     insta::assert_snapshot!("queues", lines(queues::draw(&visit, &all_queues(), &[])));
     insta::assert_snapshot!("workers", lines(workers::draw(&visit, &all_workers(), &[])));
+}
+
+#[test]
+fn the_pause_of_a_queue_says_that_runs_under_way_go_on() {
+    let mut queues = all_queues();
+    queues[0].pause = None;
+    let page = queues::draw(&Visit::of_test(NOW, "/queues"), &queues, &[]).into_string();
+    let sentence = "No run of mail is claimed until it is resumed. Runs under way go on until they end or wait";
+    assert!(page.contains(sentence), "{page}");
+}
+
+#[test]
+fn the_runs_of_a_dead_worker_wait_for_a_living_one() {
+    let mut all = [all_workers(), all_workers()].concat();
+    let visit = Visit::of_test(NOW, "/workers");
+    all[1].live = false;
+    assert!(workers::draw(&visit, &all, &[]).into_string().contains("its runs are taken over"));
+    all[0].live = false;
+    assert!(workers::draw(&visit, &all, &[]).into_string().contains("its runs wait for another worker"));
 }
 
 /// Returns the fields of the form with this action, as a browser sends them.

@@ -27,6 +27,7 @@ pub(super) fn draw(visit: &Visit, workers: &[WorkerView], workflows: &[WorkflowV
     let unserved = workflows.iter().flat_map(|workflow| {
         workflow.versions.iter().filter(|version| version.unserved).map(move |version| (workflow, version))
     });
+    let takes_over = workers.iter().any(|worker| worker.live);
     html! {
         @for (workflow, version) in unserved {
             p.alert role="status" {
@@ -60,7 +61,10 @@ pub(super) fn draw(visit: &Visit, workers: &[WorkerView], workflows: &[WorkflowV
                             span.ok { "live" }
                         }  @else {
                             span.bad { "died" }
-                            span.faint { " · its runs are taken over" }
+                            span.faint {
+                                @if takes_over { " · its runs are taken over" }
+                                @else { " · its runs wait for another worker" }
+                            }
                         }
                     }
                     td.r.num {

@@ -12,7 +12,7 @@ use workflow_sdk::operate::{
 use crate::address::{Named, Parameters};
 use crate::chart::{self, Range};
 use crate::facets::{self, escaped, word};
-use crate::frame::{Page, Section, quoted};
+use crate::frame::{Page, Section, option};
 use crate::icons::Icon;
 use crate::problem::Problem;
 use crate::visit::Visit;
@@ -46,7 +46,7 @@ pub(crate) async fn show(
     let mut page = Page::new(
         Section::Workflows,
         draw(&visit, &content),
-        format!("workflow stats --since {} --workflow {}", range.word(), quoted(&name)),
+        format!("workflow stats --since {} {}", range.word(), option("workflow", &name)),
     );
     page.title = format!("Workflow {name}");
     page.top = Some(html! {

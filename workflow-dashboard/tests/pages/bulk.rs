@@ -262,9 +262,13 @@ async fn a_role_bounds_what_is_done_to_many_runs() {
             for action in [("each_run", "runs", run.as_str()), ("start_bulk", "q", "is:open")] {
                 let (action, name, value) = action;
                 let refused = submit(user, &[("action", action), ("apply", apply), (name, value), ("reason", "x")]);
-                refused.is_page(403).shows("needs the role");
+                refused.is_page(403).shows("needs the role").hides("Send again");
             }
         }
+        let limit = [("action", "set_limit"), ("limit", "l"), ("concurrency", "-1"), ("reason", "x")];
+        submit("operator", &limit).is_page(400).hides("Send again");
+        let retry = [("action", "each_run"), ("apply", "retry_run"), ("runs", "x"), ("reason", "x")];
+        submit("operator", &retry).is_page(400).shows("Send again");
     })
     .await;
     let runs = workflow_sdk::operate::OperateRuns::runs(&live.client, Default::default()).await.unwrap();
@@ -294,6 +298,8 @@ async fn a_database_that_goes_away_ends_the_change_of_chosen_runs(database: Data
         stopped.is_page(503).shows("The database is away").shows("Use the database to which the system was moved");
         stopped.shows(&format!("1 run was dealt with before; whether run {second} was changed is not known"));
         stopped.hides("of 3 runs");
+        let left = stopped.fields().into_iter().find(|(name, _)| name == "runs").map(|(_, left)| left);
+        assert_eq!(left.as_deref(), chosen.split_once(' ').map(|(_, left)| left), "the first run is done");
     })
     .await;
     assert_eq!(store.faults_left(), 0);

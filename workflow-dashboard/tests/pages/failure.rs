@@ -1,10 +1,13 @@
 //! Failures are found by their messages, by visitors that may see these.
 
+use std::time::Duration;
+
 use workflow_dashboard::{Access, Actor};
+use workflow_sdk::{RunId, RunStatus};
 use workflow_tests::{Database, Live, LocalWorker, until};
 
 use crate::browser::{Browser, beside};
-use crate::fails;
+use crate::{fails, greets};
 
 async fn failures_are_found_by_their_messages(database: Database) {
     let live = Live::new(database).await;
@@ -59,4 +62,55 @@ async fn failures_are_found_by_their_messages_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_found_by_their_messages_on_postgres() {
     failures_are_found_by_their_messages(Database::Postgres).await;
+}
+
+async fn a_run_whose_deadline_has_passed_is_retried_with_a_new_one(database: Database) {
+    let live = Live::new(database).await;
+    let working = LocalWorker::start(live.worker(()).register(greets));
+    let mut runs = Vec::new();
+    for number in 0..2 {
+        let run = live.client.start(greets, number).deadline(Duration::ZERO).await.unwrap();
+        run.result().await.unwrap_err();
+        runs.push(run.id());
+    }
+    let summary = async |run: RunId| workflow_sdk::operate::OperateRuns::run(&live.client, run).await.unwrap().summary;
+    let (one, other) = (runs[0], runs[1]);
+    let passed = summary(other).await.deadline_at.unwrap();
+    let mut browser = Browser::start(&live, Access::local()).await;
+    beside(move || {
+        browser.visit();
+        let (one, other) = (one.to_string(), other.to_string());
+        let page = browser.get(&format!("/runs/{one}"));
+        page.shows("Its deadline has passed, so it needs a new one.").shows("name=\"deadline\" required");
+        let retry = [("action", "retry_run"), ("run", one.as_str())];
+        let with = |more: &[(&str, &str)]| browser.submit(&[&retry[..], more].concat());
+        with(&[("deadline", ""), ("deadline_unit", "hours")]).is_page(409).shows("--deadline 1h");
+        with(&[("deadline", "1"), ("deadline_unit", "years")]).is_page(400).shows("No unit is called years");
+        let done = with(&[("deadline", "1"), ("deadline_unit", "hours")]);
+        assert_eq!(done.status, 303, "{}", done.text);
+
+        // Also those that are chosen on the page of runs.
+        browser.get(&format!("/bulk/new?q=&run={other}&action=retry_run")).shows("name=\"deadline\"");
+        let chosen = [("action", "each_run"), ("apply", "retry_run"), ("runs", other.as_str())];
+        let done = browser.submit(&[&chosen[..], &[("deadline", "2"), ("deadline_unit", "days")]].concat());
+        assert_eq!(done.status, 303, "{}", done.text);
+    })
+    .await;
+    for (run, seconds) in [(one, 3600), (other, 172_800)] {
+        let run = summary(run).await;
+        assert_ne!(run.status, RunStatus::Failed);
+        assert!(run.deadline_at.unwrap().since(passed).as_secs() >= seconds, "{run:?}");
+    }
+    working.stop().await;
+    live.sweep().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_deadline_has_passed_is_retried_with_a_new_one_on_sqlite() {
+    a_run_whose_deadline_has_passed_is_retried_with_a_new_one(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_deadline_has_passed_is_retried_with_a_new_one_on_postgres() {
+    a_run_whose_deadline_has_passed_is_retried_with_a_new_one(Database::Postgres).await;
 }

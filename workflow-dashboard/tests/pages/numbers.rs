@@ -38,6 +38,13 @@ async fn numbers_are_shown(database: Database) {
             page.is_page(200).shows("4 runs ended, 4 of them failed").shows("BankTimeout").shows("0.0 % well");
             page.shows("4 of 4 runs of fails failed").hides("<script>");
         }
+        // The links to the ranges lead to the overview, which has no slash behind the prefix.
+        let overview = get("", "ada");
+        for (before, range) in [("class=\"ranges\"", "1h"), (">1 h</a>", "24h"), (">24 h</a>", "7d")] {
+            let link = overview.link_behind(before);
+            assert_eq!(link, format!("?range={range}"));
+            get(&link, "ada").is_page(200).shows("4 runs ended");
+        }
         let failures = get("/failures", "ada");
         failures
             .is_page(200)

@@ -79,10 +79,25 @@ async fn a_person_finds_a_run_and_acts(database: Database) {
             browser.submit(&[("action", "start_run"), ("workflow", "greets"), ("input", "9223372036854775807.10")]);
         let place = started.header("location").unwrap().strip_prefix("/workflows").unwrap().to_owned();
         browser.get(&place).is_page(200).shows("9223372036854775807.10");
-        let bad = browser.submit(&[("action", "start_run"), ("workflow", "greets"), ("input", "{\"a\" 1}")]);
-        bad.is_page(400).shows("line 1 column 6");
+        let lost = [
+            ("action", "start_run"),
+            ("workflow", "greets"),
+            ("input", "{\"a\" 1}"),
+            ("key", "order-<2>"),
+            ("tags", "a=1\nb=2"),
+            ("back", "/workflows"),
+        ];
+        let bad = browser.submit(&lost);
+        bad.is_page(400).shows("line 1 column 6").shows("Send again").shows("{&quot;a&quot; 1}</textarea>");
+        bad.shows("<input name=\"key\" value=\"order-&lt;2&gt;\"").shows("a=1\nb=2</textarea>");
+        bad.shows("<input type=\"hidden\" name=\"workflow\" value=\"greets\">");
+        let worse = browser.submit_again(&bad, "input", "[1");
+        worse.is_page(400).shows("[1</textarea>").shows("href=\"/workflows/workflows\">Go back");
+        let mended = browser.submit_again(&worse, "input", "8");
+        assert_eq!(mended.status, 303, "{}", mended.text);
+        browser.get("/runs?q=tag.b:2").is_page(200).shows("order-&lt;2&gt;");
         let retried = browser.submit(&[("action", "retry_run"), ("run", asked)]);
-        retried.is_page(409);
+        retried.is_page(409).shows("Send again").hides("Try again");
         browser
     })
     .await;
@@ -168,8 +183,13 @@ async fn lists_turn_pages_in_both_directions() {
         newest.shows("key-119").shows("key-070").hides("key-069");
         let older = browser.get(&newest.link_behind("listfoot"));
         older.shows("key-069").shows("key-020").hides("key-070");
-        let newer = browser.get(&older.link_behind(">Newest<"));
-        newer.shows("key-119").hides("key-069");
+        let oldest = browser.get(&older.link_behind(">Newer<"));
+        oldest.shows("key-019").shows("key-000").hides("key-020");
+        // "Newer" leads back to the first page, which shows further starts.
+        let middle = browser.get(&oldest.link_behind(">Newest<"));
+        middle.is_page(200).shows("key-069").shows("key-020").hides("key-070");
+        let first = browser.get(&middle.link_behind(">Newest<"));
+        assert_eq!((first.status, first.header("location")), (303, Some("/workflows/runs?q=workflow:greets")));
     })
     .await;
     live.sweep().await;
@@ -203,7 +223,7 @@ async fn a_script_is_told_of_changes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_gets_the_content_alone_and_only_if_it_changed() {
     let live = Live::new(Database::Sqlite).await;
-    let browser = Browser::start(&live, Access::local()).await;
+    let mut browser = Browser::start(&live, Access::local()).await;
     let browser = beside(move || {
         let part = browser.send("GET", "/approvals", &[("X-Workflow-Part", "main")], "");
         part.shows("No decision is asked for").hides("<html").hides("class=\"rail\"");
@@ -211,13 +231,25 @@ async fn a_script_gets_the_content_alone_and_only_if_it_changed() {
         let tag = part.header("x-workflow-tag").unwrap();
         let again = browser.send("GET", "/approvals", &[("X-Workflow-Part", "main"), ("X-Workflow-Tag", tag)], "");
         assert_eq!((again.status, again.text.as_str()), (304, ""));
+        browser.visit();
         browser
     })
     .await;
     live.client.store().close().await;
     beside(move || {
         let away = browser.get("/runs");
-        away.is_page(503).shows("The database is away").shows("Try again");
+        away.is_page(503).shows("The database is away").shows("Try again").hides("Send again");
+        let answer = [
+            ("action", "choose"),
+            ("run", "01900000-0000-7000-8000-000000000000"),
+            ("step", "ask"),
+            ("value", "[\"<1>\"]"),
+            ("note", "first"),
+        ];
+        let lost = browser.submit(&answer);
+        lost.is_page(503).shows("The database is away").shows("[&quot;&lt;1&gt;&quot;]</textarea>").shows("\"first\"");
+        let again = browser.submit_again(&lost, "note", "second");
+        again.is_page(503).shows("&lt;1&gt;").shows("\"second\"").hides("\"first\"");
     })
     .await;
 }

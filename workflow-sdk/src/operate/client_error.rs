@@ -68,7 +68,11 @@ fn answer(error: &ClientError) -> (OperateErrorCode, String) {
         ClientError::NotEnded { .. } => (Code::Conflict, "wait for its end, or cancel it first"),
         ClientError::StillAwaited { .. } => (Code::Conflict, "delete it once the parent has gone on or has ended"),
         ClientError::Compensated { .. } => (Code::Conflict, "fork it from the first step that is to be done again"),
-        ClientError::DeadlinePassed { .. } => (Code::Conflict, "try it again with a deadline of its own"),
+        ClientError::DeadlinePassed { run_id, .. } => {
+            let command = format!("`workflow runs retry {run_id} --deadline 1h`");
+            let help = format!("give it a new deadline: in the form, with {command}, or as deadline_ms of the order");
+            return (Code::Conflict, help);
+        }
         ClientError::RunFailed { .. } => (Code::Conflict, "look at its history, then try it again or fork it"),
         ClientError::RunCanceled { .. } => (Code::Conflict, "start it again, or fork it"),
         ClientError::Decode { .. } | ClientError::DecodeLive { .. } => {
