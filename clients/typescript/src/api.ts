@@ -302,7 +302,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Shows what the one gate of a token asks; needs no other right */
+        get: operations["questionOfToken"];
         put?: never;
         /** Decides the one gate of a token; needs no other right */
         post: operations["decideByToken"];
@@ -1116,6 +1117,8 @@ export interface components {
             key: string;
             /** @description The kind of the step. */
             kind: components["schemas"]["StepKind"];
+            /** @description The name of the signal, for a wait of kind Signal whose key is not that name: scopes stand before it, or the number of a repetition behind it. A wait that an older release has recorded has none. */
+            signal?: string | null;
             /** @description When the step began, or when its last attempt failed. */
             since: components["schemas"]["Timestamp"];
             until?: components["schemas"]["Timestamp"] | null;
@@ -1178,7 +1181,7 @@ export interface components {
          * @description The state of a Bar.
          * @enum {string}
          */
-        BarState: "succeeded" | "failed" | "running" | "cut_off" | "waited" | "waiting" | "back_off";
+        BarState: "succeeded" | "failed" | "running" | "cut_off" | "dropped" | "waited" | "waiting" | "back_off";
         /** @description The action of a bulk operation on each of its runs: that of a single order, without its run. A run that has ended, or is as the action wants it, is skipped. */
         BulkAction: {
             /** @enum {string} */
@@ -1459,6 +1462,7 @@ export interface components {
              * @description The newest migration that this program knows.
              */
             known_level: number;
+            moved?: components["schemas"]["MoveView"] | null;
             postgres?: components["schemas"]["PostgresView"] | null;
             /** @description The parts that the database refused to read to this program's role. */
             refused?: string[];
@@ -1873,6 +1877,16 @@ export interface components {
             items: components["schemas"]["GateView"][];
             next?: components["schemas"]["Cursor"] | null;
         };
+        GateQuestion: {
+            /** @enum {string} */
+            kind: "approval" | "decision";
+            options?: {
+                [key: string]: string;
+            };
+            prompt: string;
+            show?: unknown;
+            to?: string;
+        };
         /** @description A gate of a queue. */
         GateView: {
             /** @description The name. */
@@ -1971,6 +1985,16 @@ export interface components {
             rights: string;
             /** @description The table or sequence, without its schema. */
             table: string;
+        };
+        /** @description The move of a whole system in which a database takes part. Until its end both databases refuse every change; the source does so for ever, unless the move is undone. */
+        MoveView: {
+            /** @description Whether the system goes into this database; `false`: it leaves it. */
+            arrives: boolean;
+            /** @description When the move began. */
+            begun_at: components["schemas"]["Timestamp"];
+            ended_at?: components["schemas"]["Timestamp"] | null;
+            /** @description The URL of the other database, without its password. */
+            other: string;
         };
         NewEvent: {
             data?: unknown;
@@ -3786,6 +3810,37 @@ export interface operations {
             };
         };
     };
+    questionOfToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GateQuestion"];
+                };
+            };
+            /** @description A refusal or a failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     decideByToken: {
         parameters: {
             query?: never;
@@ -4340,6 +4395,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                "Idempotency-Key"?: string;
                 traceparent?: string;
             };
             path: {
@@ -4604,6 +4660,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                "Idempotency-Key"?: string;
                 traceparent?: string;
             };
             path: {

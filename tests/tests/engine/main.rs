@@ -144,6 +144,7 @@ workflow_tests::cases! {
         a_map_is_bounded_and_returns_its_results_in_order,
         the_first_failure_drops_the_other_items,
         a_map_can_finish_every_item,
+        a_map_of_a_canceled_run_begins_no_further_item,
         a_map_with_a_limit_of_0_is_refused,
         a_map_of_a_lost_worker_repeats_no_finished_body,
         ten_thousand_items_end_and_are_replayed,
@@ -161,6 +162,7 @@ workflow_tests::cases! {
     }
     continue_as_new {
         every_replay_and_generation_has_the_time_of_the_creation,
+        each_generation_has_all_attempts_of_the_policy,
         a_run_that_continues_keeps_its_handle_and_returns_its_last_result,
         an_input_of_another_type_fails_the_run,
         a_history_that_reaches_its_limit_fails_the_run,
@@ -173,6 +175,7 @@ workflow_tests::cases! {
         failures_and_cancels_are_observed,
         the_line_of_a_failed_run_names_its_step_and_attempt,
         a_run_that_is_taken_over_is_reported_with_its_crashes,
+        a_run_is_taken_over_if_a_worker_held_it_whatever_its_crashes,
         a_run_that_diverges_is_reported_to_observers,
     }
     operate {
@@ -332,7 +335,7 @@ workflow_tests::cases! {
         a_pending_run_is_canceled_at_once,
         a_parked_run_wakes_to_be_canceled,
         a_running_run_is_dropped_and_ends_canceled,
-        another_process_cancels_within_a_heartbeat,
+        another_process_cancels_before_a_heartbeat,
         a_cancel_before_the_first_wait_for_a_signal_is_not_lost,
         a_run_that_lingers_in_memory_is_canceled,
         the_cancel_of_an_ended_run_says_how_it_ended,
@@ -343,7 +346,9 @@ workflow_tests::cases! {
         a_parent_gets_the_error_of_its_child,
         a_parent_learns_that_its_child_was_canceled,
         a_detached_child_outlives_its_parent,
+        a_detached_child_ends_with_its_parent_if_it_is_told_so,
         the_end_of_a_parent_cancels_its_children,
+        a_child_whose_body_runs_ends_soon_after_its_parent,
         a_cycle_of_children_ends_at_the_limit,
         a_parent_learns_that_the_row_of_its_child_is_gone,
         a_look_for_a_deleted_child_that_failed_is_repeated,
@@ -416,6 +421,8 @@ workflow_tests::cases! {
         a_failed_compensation_is_reported,
         a_compensation_for_a_step_that_never_ran_is_refused,
         the_grace_bounds_the_compensations_of_a_canceled_run,
+        nothing_interrupts_the_undo_of_a_run_that_failed,
+        a_run_that_is_being_undone_is_not_tried_again,
         a_panic_in_the_destructor_of_a_compensation_is_contained,
     }
     deletion {
@@ -496,6 +503,7 @@ workflow_tests::cases! {
     codec {
         no_payload_is_stored_as_plain_text,
         a_client_without_the_key_sees_names_and_no_values,
+        a_client_without_the_key_changes_a_schedule_and_not_its_input,
         a_run_waits_for_a_worker_that_has_its_key,
         a_row_that_was_changed_or_moved_is_refused,
         payloads_older_than_the_codec_are_read_unless_refused,
@@ -594,6 +602,7 @@ workflow_tests::cases! {
     }
     batches_in_line {
         a_batch_in_line_is_committed_once,
+        a_pending_claim_takes_the_run_that_a_batch_before_the_one_in_line_made_due,
         a_batch_in_line_whose_reply_was_lost_is_repeated_without_its_claims,
         a_batch_in_line_waits_while_the_one_before_it_is_retried,
         a_batch_in_line_waits_while_a_bad_write_before_it_is_found,
@@ -636,6 +645,7 @@ workflow_tests::cases! {
     pause {
         a_paused_run_finishes_its_running_steps_and_begins_no_others,
         another_process_pauses_within_a_heartbeat,
+        another_process_pauses_before_a_heartbeat,
         a_pending_run_waits_until_it_is_resumed,
         a_sleep_continues_while_its_run_is_paused,
         a_paused_run_can_be_canceled,

@@ -65,6 +65,10 @@ pub(super) fn bodies() -> Map<String, Value> {
     });
     let step_answer = json!({ "approved": { "type": "boolean" }, "choice": {}, "note": text() });
     let token_answer = json!({ "approved": { "type": "boolean" }, "choice": {}, "note": text(), "by": text(), "report": reference("StepReport") });
+    let question = json!({
+        "kind": { "type": "string", "enum": ["approval", "decision"] }, "prompt": text(), "to": text(),
+        "options": { "type": "object", "additionalProperties": text() }, "show": {},
+    });
     let error = request(json!({ "message": text(), "class": class }), &["message"]);
     let schemas = json!({
         "Finding": answer(finding, &["code", "severity", "path", "line", "column", "message"]),
@@ -80,6 +84,7 @@ pub(super) fn bodies() -> Map<String, Value> {
         "Emitted": json!({ "allOf": [reference("Done"), answer(json!({ "started": list_of(text()) }), &["started"])] }),
         "StepAnswer": request(step_answer, &[]),
         "StepReport": request(json!({ "result": {}, "error": error }), &[]),
+        "GateQuestion": answer(question, &["kind", "prompt"]),
         "TokenAnswer": request(token_answer, &[]),
     });
     schemas.as_object().cloned().unwrap_or_default()

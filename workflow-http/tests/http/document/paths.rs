@@ -29,6 +29,11 @@ fn header(name: &str) -> Value {
     parameter("header", name, json!({ "type": "string" }))
 }
 
+/// The key under which a request that is sent again has no second effect.
+fn key() -> Value {
+    parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 255 }))
+}
+
 fn number(name: &str, least: u32, most: u32) -> Value {
     parameter("query", name, json!({ "type": "integer", "minimum": least, "maximum": most }))
 }
@@ -178,7 +183,7 @@ fn flows() -> Vec<Operation> {
             .asks([text("version")])
             .reads("FlowDiagram"),
         post("/events/{event}", "emitToFlows", "Starts the flows that have the event as a trigger, then delivers it")
-            .asks([parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 255 }))])
+            .asks([key()])
             .takes("NewEvent")
             .reads("Emitted"),
         post("/hooks/{path}", "receiveHook", "Starts a run of the flow that has this webhook; signed, or by an actor")
@@ -190,6 +195,8 @@ fn flows() -> Vec<Operation> {
             .takes("StepAnswer")
             .changes(),
         post("/steps/{run}/{key}/done", "doneStep", "Ends a step that is done outside").takes("StepReport").changes(),
+        get("/gates/{token}", "questionOfToken", "Shows what the one gate of a token asks; needs no other right")
+            .reads("GateQuestion"),
         post("/gates/{token}", "decideByToken", "Decides the one gate of a token; needs no other right")
             .takes("TokenAnswer")
             .changes(),
@@ -205,7 +212,7 @@ fn operations() -> Vec<Operation> {
             .asks([text("query"), cursor(), limit(1_000), one_of("query", "direction", &["older", "newer"])])
             .reads("RunPage"),
         post("/runs", "startRun", "Starts a run; with wait, answers with the run when it has ended")
-            .asks([wait(), parameter("header", "Idempotency-Key", json!({ "type": "string", "maxLength": 255 }))])
+            .asks([wait(), key()])
             .asks([traceparent()])
             .takes("NewRun")
             .answers(200, "The key has a run; or, with wait, the run has ended", run_or_done())
@@ -245,11 +252,11 @@ fn operations() -> Vec<Operation> {
         get("/runs/{run}/published/{name}", "readPublished", "Reads the value that a run published last")
             .reads("StoredPayload"),
         post("/runs/{run}/fork", "forkRun", "Starts a run from the history of this one")
-            .asks([traceparent()])
+            .asks([key(), traceparent()])
             .takes("NewFork")
             .answers(200, "The key has a run", reference("Done"))
             .answers(201, "The run was started", reference("Done")),
-        post("/runs/{run}/signals", "signalRun", "Sends a signal to a run").takes("NewSignal").changes(),
+        post("/runs/{run}/signals", "signalRun", "Sends a signal to a run").asks([key()]).takes("NewSignal").changes(),
         post("/runs/{run}/priority", "setPriority", "Sets the priority of a run that has not begun")
             .takes("NewPriority")
             .changes(),
