@@ -304,7 +304,7 @@ async fn ships(ctx: &Ctx<Probe>) -> Result<()> {
         1 => Err(Error::msg("busy")),
         _ => ok(()),
     };
-    let _refund = ctx.compensate("refund", (), refund)?.retry(Retry::fixed(Duration::from_secs(1)));
+    let _refund = ctx.compensate("refund", (), refund)?.retry(Retry::fixed(Duration::from_secs(4)));
     let ship = ctx.step("ship", async || match ctx.state().count("ship") {
         1 => Err(Error::msg("no carrier")),
         _ => ok(()),
