@@ -134,6 +134,17 @@ async fn waits_end_at_their_time_or_event() {
     assert_eq!(late.unwrap_err().code, FlowCode::Unanswered);
 }
 
+/// It would be missing for each event, so the wait would never end.
+#[tokio::test]
+async fn a_match_fails_if_the_flow_itself_lacks_its_value() {
+    let (env, _) = env_with(|calls| runtime(calls).evaluator(InPlace::default()).build()).await;
+    let wait = json!({ "name": "payment", "key": "o1", "matches": "event.amount >= input.least" });
+    let run = begin(&env, steps(json!([step("paid", json!({ "wait": { "event": wait } }))])), json!({})).await;
+    assert_eq!(run.emit("payment", "o1", &json!({ "amount": 5 })).await.unwrap(), 1);
+    let error = run.finish().await.unwrap_err().to_string();
+    assert!(error.contains("input.least does not exist"), "{error}");
+}
+
 #[tokio::test]
 async fn flows_reach_each_other_by_events_and_signals() {
     let env = env().await;

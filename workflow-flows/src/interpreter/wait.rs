@@ -76,9 +76,16 @@ enum Match {
     },
 }
 
-/// Returns whether a path leads into the event.
-fn is_of_event(path: &str) -> bool {
-    path.strip_prefix("event").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+/// Returns whether another event may let the condition be evaluated. A value of the flow itself,
+/// such as one of its input, would be missing for each event.
+fn is_of_event(error: &ExpressionError) -> bool {
+    match error {
+        ExpressionError::Missing { path, .. } => {
+            path.strip_prefix("event").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        }
+        ExpressionError::Failed(_) => true,
+        _ => false,
+    }
 }
 
 /// Decides whether an event is the one that a step waits for. A condition that cannot be evaluated
@@ -90,14 +97,7 @@ async fn fits(frame: &Frame<'_>, step: &Step, condition: &str, event: &Value) ->
         Ok(match frame.runtime().evaluator().value(condition, scope, missing).await {
             Ok(Value::Bool(holds)) => Match::Decided(holds),
             Ok(other) => Match::Unfit { unfit: format!("it is {}, and no boolean", ResultKind::of(&other).name()) },
-            // What the flow itself lacks is missing for each event.
-            Err(ExpressionError::Missing { path, .. }) if !is_of_event(&path) => {
-                let error = ExpressionError::Missing { path, hint: String::new() };
-                return Err(failed(&step.id, "match", &error));
-            }
-            Err(error @ (ExpressionError::Missing { .. } | ExpressionError::Failed(_))) => {
-                Match::Unfit { unfit: error.to_string() }
-            }
+            Err(error) if is_of_event(&error) => Match::Unfit { unfit: error.to_string() },
             Err(error) => return Err(failed(&step.id, "match", &error)),
         })
     };
