@@ -44,8 +44,8 @@ pub(super) async fn run(
         let may_hint = hinted_at.is_none_or(|at| at.elapsed() >= URGENT_PAUSE);
         if may_hint && writes.iter().zip(&outcomes).any(|(write, outcome)| asks_worker(write, outcome)) {
             // A command may end its process once it is answered, and its cancel would reach the
-            // worker of the run as late as the next renewal of the lease.
-            // It goes on when the patience is over: a query that is dropped costs its connection.
+            // worker of the run as late as the next renewal of the lease. The hint has a task of
+            // its own, because a query that is dropped costs its connection.
             let notifier = Arc::clone(&notifier);
             let hint = tokio::spawn(async move { notifier.hint_now().await });
             let _ = timeout(URGENT_PATIENCE, hint).await;
